@@ -1,4 +1,4 @@
-"""The interceptors of one client (KIP-42). An exception of theirs never reaches a record."""
+"""The interceptors of one client (KIP-42). An exception of an interceptor is logged, and does not affect the records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, ConsumerRecords, Headers,
 NO_PARTITION = -1
 
 ArrowHeaders: TypeAlias = list[tuple[ProducerInterceptor, Headers]]
-"""Headers for all rows of a send_arrow(), and the interceptors that asked for them."""
+"""The interceptors whose on_send_arrow() succeeded, each with the headers that it adds to every row of the send_arrow() call."""
 
 
 def _configure(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor], settings: Mapping[str, str | None]) -> None:
-    """Call configure() of each interceptor. An exception of an interceptor is raised by the client's constructor."""
+    """Call configure() of each interceptor, with the settings that have a value. Exceptions are raised by the client's constructor."""
     known = {name: value for name, value in settings.items() if value}
     for interceptor in interceptors:
         interceptor.configure(known)
@@ -48,7 +48,7 @@ class Interceptors:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Pass a record through all interceptors, one after the other; return the result."""
+        """Pass a record through all interceptors, one after the other; return the result. An interceptor that fails is left out."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_send(record)
@@ -64,7 +64,7 @@ class Interceptors:
         """Return a callback that passes a record's result to the interceptors, and then calls the program's callback."""
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
-            # SystemExit too, as from a callback: nothing that one raises may end the thread that serves all records.
+            # SystemExit is held, too, as for callbacks: an exception must not end the thread that completes all records.
             self._acknowledge(metadata, error, headers, held=BaseException)
             if callback is not None:
                 callback(metadata, error)  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ class Interceptors:
         _check_columns(self._interceptors, ProducerInterceptor.on_send_arrow, "send()", "producer")
 
     def on_send_arrow(self, topic: str) -> ArrowHeaders:
-        """Return the headers that the interceptors add to every row."""
+        """Return the headers that each interceptor adds to every row. An interceptor that fails is left out."""
         found: ArrowHeaders = []
         for interceptor in self._interceptors:
             try:
@@ -89,7 +89,10 @@ class Interceptors:
         return found
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, given: ArrowHeaders) -> None:
-        """Tell the interceptors that have added headers that all rows are done. It runs where callbacks run."""
+        """Tell interceptors that all rows of a send_arrow() are done. It runs in the thread that runs callbacks.
+
+        rows: the number of rows. error: the first error; None if all rows were delivered. given: as on_send_arrow() has returned it.
+        """
         for interceptor, headers in given:
             try:
                 interceptor.on_arrow_acknowledgement(topic, rows, error, headers)
@@ -106,7 +109,7 @@ class Interceptors:
         self._acknowledge(metadata, error, record.headers, held=Exception)
 
     def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any, *, held: type[BaseException]) -> None:
-        """Call on_acknowledgement() of all interceptors. held: exceptions of this type are logged; any other exception is raised."""
+        """Call on_acknowledgement() of all interceptors. held: exceptions of this type are logged; others are raised."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error, headers)
@@ -127,7 +130,7 @@ class ConsumerInterceptors:
         return bool(self._interceptors)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Pass records through all interceptors, one after the other; return the result."""
+        """Pass records through all interceptors, one after the other; return the result. An interceptor that fails is left out."""
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_consume(records)

@@ -1,4 +1,4 @@
-"""How the connections of a client log in (SASL), from its configuration; threads for functions that block meanwhile."""
+"""Makes the SASL login of a client from its configuration, and runs its blocking functions in threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _READABLE = {"PLAIN": "password", OAUTHBEARER: "token"}
 
 
 Login: TypeAlias = Callable[[Engine, Selectable], None]
-"""Makes every connection of an engine log in."""
+"""Called once with a new engine: makes each connection of the engine log in."""
 
 
 class _Parts(NamedTuple):
@@ -50,15 +50,15 @@ class _Parts(NamedTuple):
 def login_for(config: ClientConfig, start_helper: StartHelper, finish: Finish) -> Login:
     """Return the function that adds the login to an engine's connections; without SASL the function does nothing. Raises ConfigError.
 
-    start_helper: starts a blocking function in another thread. finish: waits for an awaitable that a function of the program has returned,
-    and returns its result.
+    start_helper: starts a blocking function, usually in another thread. finish: returns the result of a function of the program; an
+    awaitable is awaited (levada.aio) or refused with TypeError (blocking API).
     """
     if config.security_protocol not in SASL_PROTOCOLS:
         return lambda engine, selectable: None
     name = config.mechanism_name
     if config.security_protocol == "SASL_PLAINTEXT" and name in _READABLE:
         log.warning(_EVERYBODY, name, _READABLE[name])
-    # As with TLS: what logins compute with takes a while to load.
+    # Imported only with SASL, because the modules take a while to load.
     from levada.client.setup.authentication import SaslAuthentication
 
     mechanism = _mechanism(config, finish)
@@ -96,7 +96,7 @@ def _mechanism(config: ClientConfig, finish: Finish) -> Callable[[_Parts], Mecha
 
 
 class _Passwords:
-    """The mechanisms PLAIN and SCRAM. are_token: whether user and password are those of a delegation token."""
+    """The mechanisms PLAIN and SCRAM. are_token: whether user and password are the id and the hmac of a delegation token."""
 
     def __init__(self, name: str, user: str, password: str, *, are_token: bool) -> None:
         self.name = name
@@ -105,7 +105,7 @@ class _Passwords:
         self._are_token = are_token
 
     def begin(self, host: str) -> Exchange:
-        """Begin an exchange. It does not depend on the host."""
+        """Begin an exchange. The host is not used."""
         from levada.net.sasl import plain, scram
 
         if self.name == "PLAIN":
@@ -122,7 +122,7 @@ class _Tokens:
         self._keeper = keeper
 
     def begin(self, host: str) -> AnyExchange:
-        """Begin an exchange. It waits until the client has a token."""
+        """Begin an exchange. The exchange waits until the client has a token. The host is not used."""
         from levada.net.sasl import oauthbearer
 
         token = yield self._keeper.current()
@@ -154,7 +154,7 @@ def _keeper(config: ClientConfig, fetch: Callable[[], Token], parts: _Parts) -> 
 
 
 def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], Token]:
-    """Return a function that fetches an OAuth token. It blocks, so it runs in a helper thread."""
+    """Return a function that fetches an OAuth token. The function may block, so a helper thread calls it."""
     from levada.client.setup.tokens import Token
     from levada.oauth.token import checked
 
@@ -164,7 +164,7 @@ def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], T
         try:
             lifetime_s, token = checked(source(), clock.wall_ms() / 1000)
         except KafkaError as error:
-            # A log of a traceback with its variables would show the secret with which the token was requested.
+            # Tools that log the variables of a traceback would log the secret with which the token was requested.
             raise error.with_traceback(None) from error.__cause__
         return Token(token.value, None if lifetime_s is None else int(lifetime_s * 1000), token.extensions)
 
@@ -212,29 +212,32 @@ def check_blocking_provider(provider: Any) -> None:
 
 
 Finish: TypeAlias = Callable[[Any], Any]
-"""Returns the final result of a user's function, which may have returned an awaitable."""
+"""Called with the value that a function of the program returned, which may be an awaitable. Returns the final result."""
 
 
 def start_helper(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in a new thread. ended: called with the result or the error (levada.client.driver_interface.StartHelper)."""
+    """Run a function in a new thread, or in the calling thread if none can be started because the interpreter exits.
+
+    ended: called with the result and None, or with None and the error (levada.client.driver_interface.StartHelper).
+    """
     try:
         threading.Thread(target=run_here, args=(function, ended), name="levada-login", daemon=True).start()
     except RuntimeError as error:
         if threading.main_thread().is_alive():
             ended(None, error)
         else:
-            # At exit a producer flushes for some seconds yet, and from Python 3.12 on no thread can be started then.
+            # At exit a producer may still flush for some seconds, and from Python 3.12 on no thread can be started then.
             run_here(function, ended)
 
 
 def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
-    """Run a function in the calling thread. ended: called with the result or the error."""
+    """Run a function in the calling thread. ended: called with the result and None, or with None and the error."""
     try:
         value = function()
     except Exception as error:
         ended(None, error)
     except BaseException as error:
-        # SystemExit, for example: the waiting login has to get an outcome, or it would never end. It is a bug, so it is not retried.
+        # SystemExit, for example. Without an outcome, the waiting login would never end. It is a bug, so the client does not retry.
         told = RuntimeError(f"{type(error).__name__} was raised while a client logged in")
         told.__cause__ = error
         ended(None, told)
@@ -243,5 +246,5 @@ def run_here(function: Callable[[], Any], ended: HelperEnded) -> None:
 
 
 def finish_nothing(found: Any) -> Any:
-    """Return a result that is not awaitable. Raise TypeError for an awaitable, because there is no event loop to run it."""
+    """Return the result of a function of the program. Raise TypeError for an awaitable, because there is no event loop to run it."""
     return not_awaitable(found, "the function that gives tokens")

@@ -1,4 +1,4 @@
-"""Clocks, times in milliseconds, and the back-off between attempts. Only drivers read a clock; they pass `now_ms` to everything below."""
+"""Clocks, times in milliseconds, and the back-off between attempts. Drivers read a monotonic clock and pass `now_ms` to the other parts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from random import Random
 
 NEVER_MS = 1 << 62
-"""A deadline that never comes."""
+"""A time in ms that never comes: no deadline."""
 LONG_WAIT_S = 0.5
 TIME_BITS = 63
-"""The bits of a time on the wire, without its sign."""
+"""The number of bits of a time in Kafka's protocol, without its sign."""
 
 
 def first_wait_s(wait_s: float) -> float:
-    """Return for how many seconds to wait at first if something is due after wait_s seconds.
+    """Return how many seconds to wait first if a deadline is wait_s seconds away; the caller then waits again for the remaining time.
 
-    The kernel may end epoll_wait and similar calls late, by up to 0.1 % of the time, or 0.5 % for a niced process. So a long wait ends a
-    little early, and the short rest is waited for separately.
+    The kernel may end epoll_wait and similar calls late, by up to 0.1 % of the time, or 0.5 % for a niced process. So a long wait is split:
+    the first part ends 1 % early, and the second part is short.
     """
     return wait_s if wait_s < LONG_WAIT_S else wait_s * 0.99
 
@@ -74,9 +74,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(time: datetime | int) -> int:
-    """Return a time in milliseconds since the epoch.
+    """Return a time in milliseconds since the epoch. time: an aware datetime, or milliseconds since the epoch.
 
-    Raises ValueError for a negative number, a number beyond 64 bits, and a datetime without a time zone.
+    Raises ValueError for a time before 1970, a number beyond 64 bits, and a datetime without a time zone; TypeError for other types.
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
@@ -114,9 +114,8 @@ _MAX_EXPONENT = 30
 class ExponentialBackoff:
     """Computes the delay before the next attempt: initial x 2^attempts, times a random factor in [0.8, 1.2], at most max.
 
-    The factor prevents clients that failed at the same time from trying again at the same time.
-
-    With max <= initial the delay is always the smaller of both, without a random factor.
+    The factor prevents clients that failed at the same time from trying again at the same time. If max_ms <= initial_ms, the delay is
+    always max_ms, without a random factor.
     """
 
     def __init__(self, initial_ms: int, max_ms: int, random: Random) -> None:

@@ -1,7 +1,8 @@
-"""Flows: operations of several requests, written as generators that read top to bottom.
+"""Flows: operations of one or more requests, written as generators that read top to bottom.
 
-A flow yields steps, and is resumed with each step's result or has its error thrown in. It holds no socket, lock or clock; its runner does
-(FlowRunner in a client; a test can do it with two prepared responses). Flows compose with `yield from`.
+A flow yields a step. Its runner executes the step, and resumes the flow with the result or throws the error into it. A flow has no socket,
+lock or clock: the runner has them (FlowRunner in a client; a test can resume a flow with prepared responses). A flow includes another one
+with `yield from`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Call:
     node: a node id, a connection key, a Destination, or ANY_NODE for the least loaded node. The runner finds the connection and waits until
     it is ready. timeout_ms: the time for the response; None for request.timeout.ms. expect_response: if False, resume with None once the
     request is written. may_block: whether the broker may delay the response on purpose. Because responses come in order, later requests on
-    that connection would wait behind it. So if the flow's time is over first, the connection is closed, unless other requests wait for
-    responses on it. Errors thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    that connection would have to wait for it. So if the deadline of the flow comes first, the connection is closed, unless other requests
+    on it wait for responses. Errors thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
     request: Any
@@ -62,7 +63,7 @@ class Wait:
 class WaitAny:
     """Resume with the first of several promises that is resolved or rejected, or with None if the time is over before.
 
-    No error is thrown into the flow; the flow looks at the promise. timeout_ms: None waits without limit.
+    A rejected promise throws no error into the flow; the flow reads it from the promise. timeout_ms: None waits without limit.
     """
 
     promises: Sequence[Promise[Any]]
@@ -76,12 +77,15 @@ Flow: TypeAlias = Generator[Step, Any, T]
 def at_once(value: T) -> Flow[T]:
     """Return a flow without steps that returns this value."""
     return value
-    yield  # makes it a flow
+    yield  # This makes the function a generator.
 
 
 @dataclass(slots=True)
 class Until:
-    """Resume with True once the promise is resolved or rejected, or with False at the deadline. No error is thrown into the flow."""
+    """Resume with True once the promise is resolved or rejected, or with False at the deadline (monotonic time in ms).
+
+    A rejected promise throws no error into the flow.
+    """
 
     promise: Promise[Any]
     deadline_ms: int = NEVER_MS
@@ -91,8 +95,8 @@ class Until:
 class Compute:
     """Resume with the result of `run`. If `run` raises, its error is thrown into the flow.
 
-    size_bytes: roughly how much data is processed. A driver may let another thread run a long computation, so that it does not block an
-    event loop, but only one at a time. The computation ends before the driver throws anything into the flow or closes it.
+    size_bytes: roughly how much data `run` processes. A driver may execute a long computation in another thread, one at a time, so that the
+    event loop is not blocked. The computation ends before the driver throws an exception into the flow or closes it.
     """
 
     run: Callable[[], Any]
@@ -103,8 +107,8 @@ class Compute:
 class CallUser:
     """Resume with the result of a function of the program. If the function raises, its error is thrown into the flow.
 
-    The function runs in the caller's thread or task, without the lock. what: names the function. In levada.aio an awaitable result is
-    awaited; in the blocking API it is a TypeError.
+    The function runs in the caller's thread or task, without the engine's lock. what: names the function in errors. In levada.aio an
+    awaitable result is awaited; in the blocking API it is a TypeError.
     """
 
     run: Callable[[], Any]
@@ -113,8 +117,8 @@ class CallUser:
 
 CallerStep: TypeAlias = Until | Compute | CallUser
 CallerFlow: TypeAlias = Generator[CallerStep, Any, T]
-"""A flow that runs in the caller's thread or task, without the engine's lock, which it takes briefly where it needs it.
+"""A flow that runs in the caller's thread or task. It does not hold the engine's lock, except for short sections that need it.
 
-A driver resumes it until it ends, and throws in an exception that interrupts a wait, such as KeyboardInterrupt or a cancellation. After any
-exception it closes the flow.
+A driver resumes the flow until it ends. An exception that interrupts a wait, such as KeyboardInterrupt or a cancellation, is thrown into
+the flow. After any exception the driver closes the flow.
 """

@@ -1,11 +1,11 @@
 # cython: annotation_typing=False
-"""Counting, for metrics: how many values there were, their sum and the largest one.
+"""Measures for metrics: the count, the sum and the maximum of values.
 
-Counting must cost nothing per record, so it is done per batch and per request. A Measure adds up for ever, and in two windows of 30
-seconds, Java's defaults for metrics.num.samples and metrics.sample.window.ms: rates, averages and maxima are about the last 30 to 60
-seconds, totals about the client's life.
+Values are noted per batch and per request, not per record, to keep the cost low. A Measure has totals since the client's start, and sums of
+the last two windows of 30 seconds (Java's defaults for metrics.num.samples and metrics.sample.window.ms). Rates, averages and maxima cover
+the last 30 to 60 seconds.
 
-A [c] module, as a request of one record is counted about fifteen times; the C types are in measure.pxd.
+Cython compiles this module, because a request of one record notes about fifteen values. The C types are in measure.pxd.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ WINDOW_MS = 30_000
 
 
 class Measure:
-    """The count, the sum and the maximum of some values. Used by one thread at a time."""
+    """The count, the sum and the maximum of some values. Used by one thread at a time.
+
+    count, total: the number and the sum of all values since the start. The methods return values of the last 30 to 60 seconds.
+    """
 
     __slots__ = ("_began_ms", "_count", "_earlier", "_most", "_sum", "count", "total")
 
@@ -53,22 +56,25 @@ class Measure:
         return sum(window[1] for window in self._windows(now_ms)) / self._seconds(now_ms)
 
     def average(self, now_ms: int) -> float:
-        """Return the mean of the values; nan if there are none."""
+        """Return the mean of the values; nan without values."""
         windows = self._windows(now_ms)
         count = sum(window[1] for window in windows)
         return sum(window[2] for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
-        """Return the maximum of the values; nan if there are none."""
+        """Return the maximum of the values; nan without values."""
         return max((window[3] for window in self._windows(now_ms)), default=nan)
 
     def _windows(self, now_ms: int) -> list[tuple[int, int, float, float]]:
-        """Return the time windows that are not too old: for each, its start, and the count, sum and maximum of its values."""
+        """Return the windows that began within the last 60 seconds:
+
+        for each, its start (ms), and the count, sum and maximum of its values.
+        """
         newest = (self._began_ms, self._count, self._sum, self._most)
         windows = [newest, self._earlier] if self._count else []
         return [window for window in windows if window is not None and now_ms - window[0] < 2 * WINDOW_MS]
 
     def _seconds(self, now_ms: int) -> float:
-        """Return the total length of the windows in seconds, at least one full window, so that the first rates are not much too high."""
+        """Return the seconds since the start of the oldest window; at least 30 s, so that the first rates are not much too high."""
         began_ms = min((window[0] for window in self._windows(now_ms)), default=now_ms)
         return max(now_ms - began_ms, WINDOW_MS) / 1000

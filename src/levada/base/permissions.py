@@ -1,6 +1,6 @@
 """The permissions that each API of Kafka needs (KIP-11): brokers check them, and clients name them in errors.
 
-The operations are those that Kafka's brokers check. A permission includes those that Kafka derives from it, such as DESCRIBE from READ.
+The table names the operations that Kafka's brokers check. Some permissions imply others: READ implies DESCRIBE, for example.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from levada.errors import BrokerError, broker_error
 class Need(NamedTuple):
     """A permission for one type of resource.
 
-    operations: any one of them is sufficient. is_whole: whether the whole request is refused without the permission. or_on_cluster: an
-    operation on the cluster that is sufficient for every resource; None if there is none.
+    operations: any one of them is sufficient. is_whole: whether the broker refuses the whole request without the permission, and not only
+    single resources. or_on_cluster: an operation whose permission on the cluster suffices for every resource; None if there is none.
     """
 
     operations: tuple[AclOperation, ...]
@@ -47,7 +47,7 @@ NEEDS: Final[Mapping[str, Mapping[ResourceType, Need]]] = {
     "ListOffsets": {_TOPIC: _each(_Op.DESCRIBE)},
     "OffsetForLeaderEpoch": {_TOPIC: _each(_Op.DESCRIBE, _Op.CLUSTER_ACTION)},
     "DeleteRecords": {_TOPIC: _each(_Op.DELETE)},
-    # Connections, and where things are
+    # Connections and metadata
     "ApiVersions": {},
     "SaslHandshake": {},
     "SaslAuthenticate": {},
@@ -127,7 +127,7 @@ NEEDS: Final[Mapping[str, Mapping[ResourceType, Need]]] = {
     "UnregisterBroker": _ALTERS_CLUSTER,
     "UnregisterController": _ALTERS_CLUSTER,
 }
-"""The needed permissions, by the names of APIs."""
+"""The permissions that each API needs, by the name of the API and the type of resource."""
 
 CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     _TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -149,16 +149,16 @@ _WORDS: Final = {
 
 
 def refused(api: str, code: int, text: str, names: Mapping[ResourceType, str]) -> BrokerError:
-    """Return the exception for an error code of an API. It names the missing permission if the code is about one.
+    """Return the exception for an error code of an API. Its text names the missing permission if the code is an authorization error.
 
-    names: the resources of the request, by type; a type that is left out is any resource of it.
+    names: the name of the resource of each type. Without a name, the text says "each topic concerned", for example.
     """
     lacking = needed(api, code, names)
     return broker_error(code, f"{text}; {lacking}" if lacking else text)
 
 
 def needed(api: str, code: int, names: Mapping[ResourceType, str]) -> str:
-    """Return the operation and resource for which this user needs a permission, as text; "" if the error code is about something else."""
+    """Return a text with the missing operation and the resource; "" if the code is not an authorization error. names: as in refused()."""
     for resource_type, need in NEEDS.get(api, {}).items():
         if CODES[resource_type] == code:
             operations = " or ".join(operation.name for operation in need.operations)

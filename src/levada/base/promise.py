@@ -1,7 +1,7 @@
 """Promise: a result that comes later.
 
-Promises belong to one engine and are used only under its lock. They have no lock of their own and know nothing of threads or event loops.
-Drivers wait for one by adding a callback (`threading.Event`, `asyncio.Future`).
+A promise belongs to one engine and is used only under the engine's lock. It has no lock of its own, and does not depend on threads or event
+loops. A driver waits for a promise with a callback that sets a `threading.Event` or an `asyncio.Future`, for example.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Promise(Generic[T]):
     """A result that is resolved or rejected once. Later attempts have no effect and return False.
 
-    Callbacks run inside resolve() or reject(), in the order in which they were added. They must be short, and are never code of the
+    Callbacks run inside resolve() or reject(), in the order in which they were added. They must be short, and never run code of the
     program. A callback that raises is a bug; the other callbacks still run, and then the first error is raised to the caller of resolve()
     or reject().
     """
@@ -86,7 +86,10 @@ class Promise(Generic[T]):
             self._callbacks.append(callback)
 
     def forget(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Remove a callback that was not called yet, because a promise may live much longer than the code that waits for it."""
+        """Remove a callback that was not called yet; no effect if the promise does not have it.
+
+        A promise may exist much longer than the code that waits for it.
+        """
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 

@@ -1,8 +1,9 @@
 """Delays Python's signal handlers while the main thread is inside a client.
 
 Python runs a signal handler in the main thread, between any two bytecodes, and the handler may raise: KeyboardInterrupt on Ctrl-C,
-SystemExit on SIGTERM, a test's timeout on SIGALRM. In the middle of a state change that would leave the client half changed. Masking the
-signal does not help, because the system then delivers it to another thread, and Python still runs the handler in the main thread.
+SystemExit on SIGTERM, a test's timeout on SIGALRM. An exception in the middle of a state change would leave the client inconsistent.
+Masking the signal does not help, because the system then delivers it to another thread, and Python still runs the handler in the main
+thread.
 
 So a call on the main thread replaces the handlers, for its duration, by one that only records the signal and wakes the call. The call runs
 the recorded handlers where it waits, without any lock, and at its end. An exception of a handler therefore comes out at a step of the call,
@@ -35,8 +36,8 @@ def _nothing() -> None:
 class DeferredSignals:
     """A context in which signals are recorded instead of handled. It does nothing outside the main thread.
 
-    Inside another such context, the outer context stays in charge. wake: called by the recording handler, at any point of the program, so
-    it takes no lock.
+    Inside another such context, `with` returns the outer context, which continues to record. wake: called when a signal is recorded, at any
+    point of the program, so it must not take a lock.
     """
 
     __slots__ = ("_deferring", "_replaced", "_thread", "noted", "wake")
@@ -63,15 +64,15 @@ class DeferredSignals:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # What raises in here comes before the `return` of the caller, whose result can still be taken back: nothing after the last
-        # handler is restored lets Python look for signals.
+        # An exception in this method comes before the `return` of the caller, so the caller can still undo its result. After the last
+        # handler is restored, no step lets Python check for signals.
         self._restore()
         if self.noted:
             self._run_noted()
 
     def check(self) -> None:
-        """Run the program's handlers for the signals recorded so far. If a handler raises, its exception is raised, and its clean-up is not
-        interrupted.
+        """Run the program's handlers for the signals recorded so far. If a handler raises, its exception is raised, and signals are
+        recorded again while the caller cleans up.
         """
         if self.noted:
             with UserCode():
@@ -90,7 +91,7 @@ class DeferredSignals:
         try:
             for number in compress(SIGNALS, map(callable, map(get_handler, SIGNALS))):
                 handler = get_handler(number)
-                if callable(handler):  # A handler that ran meanwhile may have taken it away.
+                if callable(handler):  # A handler that ran meanwhile may have removed this one.
                     self._replaced.append((number, handler))
                     set_handler(number, self._note)
         except ValueError:
@@ -125,7 +126,7 @@ class DeferredSignals:
             self.noted.append((number, frame))
             self.wake()
         else:
-            # _restore() was broken off by a second signal before it had put this handler back.
+            # A second signal has interrupted _restore() before it restored this handler.
             dict(self._replaced)[number](number, frame)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""State machines as tables: the next state follows from a table of transitions, and from nothing else."""
+"""State machines as tables: the next state depends only on a table of transitions."""
 
 from __future__ import annotations
 

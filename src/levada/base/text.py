@@ -1,4 +1,4 @@
-"""How error messages and log lines show values that came from a program, a broker or a peer, and suggest the right name."""
+"""Texts for error messages and log lines: shows values of a program or a peer safely, and suggests similar names."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ HARMFUL = (
         (0x200E, 0x200F),
         (0x2028, 0x202E),
         (0x2066, 0x2069),
-    ),  # Ends of lines and of paragraphs; what turns the direction of text.
-    (0xD800, 0xDFFF),  # What no handler could encode.
+    ),  # Ends of lines and paragraphs; marks that change the direction of text.
+    (0xD800, 0xDFFF),  # Surrogates, which no log handler can encode.
 )
 """The first and last of each range of characters that are never shown as they are. Line feeds and tabs are left to the caller."""
 
 _HARMFUL = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in HARMFUL) + "]")
-# The lines of our own texts go on with two spaces; no line of a log begins so.
+# Further lines of levada's own texts begin with two spaces; the first line of a log record never does.
 _UNPRINTABLE = re.compile(rf"\n(?!  )|\t|{_HARMFUL.pattern}")
 
 
@@ -57,7 +57,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean '...'?" for an error text; "" if no known name is similar. Upper and lower case count as equal."""
+    """Return "; did you mean '...'?" for an error text; "" if no known name is similar. Upper and lower case do not matter."""
     from difflib import get_close_matches
 
     folded = {one.casefold(): one for one in known}

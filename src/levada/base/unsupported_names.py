@@ -1,7 +1,7 @@
-"""Names of methods and classes that users of other clients look for and levada does not have, each with what to use instead.
+"""Names of methods and classes of other Kafka clients that levada does not have, each with the name to use instead.
 
-With `@lacks(PRODUCER)` on a class, such a method raises an AttributeError that says so. `hasattr` still returns False. When levada gets
-such a method, its line here is removed. For classes of a module there is no_such_name().
+`@lacks(PRODUCER)` on a class makes access to such a method raise an AttributeError with this advice; `hasattr` still returns False. If
+levada gets a method of this name, its line has to be removed from this module. no_such_name() does the same for classes of a module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ON_ASYNCIO = "AIO"
 
 
 class Absent:
-    """A descriptor whose reading raises AttributeError."""
+    """A descriptor that raises AttributeError when it is read. advice: the text after the name, such as "use commit()"."""
 
     def __init__(self, name: str, advice: str) -> None:
         self.name = name
@@ -30,8 +30,9 @@ class Absent:
 
 
 def no_such_name(module: str, name: str) -> AttributeError:
-    """Return the error for a name that a module of levada does not have. If the name is a class of another Kafka client, the error names
-    levada's class.
+    """Return the error for a name that a module of levada does not have.
+
+    If the name is a class of another Kafka client, the error names levada's class.
     """
     ours = _CLASSES.get(name)
     home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
@@ -40,7 +41,10 @@ def no_such_name(module: str, name: str) -> AttributeError:
 
 
 def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
-    """Decorate a class that lacks methods of these names. Descriptors are used because a __getattr__ would slow down every attribute."""
+    """Return a decorator for a class that lacks these methods. names: the advice for each name. Raises TypeError if the class has one.
+
+    Descriptors are used because a __getattr__ would slow down the access to all attributes.
+    """
 
     def add(cls: C) -> C:
         for name, advice in names.items():

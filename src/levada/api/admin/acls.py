@@ -63,7 +63,7 @@ def delete_acls(
 
 
 def _bindings(given: Any) -> list[AclBinding]:
-    """Return the rules to create, each once. Raises TypeError, and ValueError for what can be no rule."""
+    """Return the rules to create, each once. Raises TypeError for other objects, ValueError for rules that Kafka cannot have."""
     return [_binding(one) for one in dict.fromkeys(_several(given, AclBinding, "rules"))]
 
 
@@ -73,7 +73,7 @@ def _filters(given: Any) -> list[AclBindingFilter]:
 
 
 def _filter(given: Any) -> AclBindingFilter:
-    """Return a filter. Members of its enumerations may be given by name."""
+    """Return a filter whose enumeration members are members; the program may also give their names."""
     if not isinstance(given, AclBindingFilter):
         raise TypeError(f"expected an AclBindingFilter, got {given!r}")
     pattern, entry = given

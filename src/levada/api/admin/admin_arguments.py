@@ -28,7 +28,7 @@ def topic_ids(given: Any) -> list[UUID]:
 
 
 def directory_id(given: Any) -> UUID:
-    """Check the id of the directory in which a controller keeps its metadata."""
+    """Check the id of the directory in which a controller stores the metadata log."""
     return _id(given, "a voter's directory")
 
 
@@ -129,7 +129,7 @@ def isolation_level(given: Any) -> IsolationLevel:
 
 
 def offset_before(tp: Any, given: Any) -> int:
-    """Check an offset for delete_records(): records before it are deleted. -1 means the high watermark."""
+    """Check an offset for delete_records(), which deletes the records before this offset. -1 means the high watermark."""
     offset = arguments.whole(f"the offset of {tp}", given)
     if offset < ALL_COMMITTED:
         raise ValueError(f"records of {tp} are deleted before an offset, or before the end with -1; got {offset}")
@@ -137,7 +137,7 @@ def offset_before(tp: Any, given: Any) -> int:
 
 
 def election_type(given: Any) -> ElectionType:
-    """Return the ElectionType for its name in Kafka, or as it is."""
+    """Return the ElectionType for a member of it, or for its name in Kafka."""
     (found,) = arguments.named(ElectionType, [given], "type of election")
     return found
 
@@ -169,7 +169,7 @@ def folder(given: Any) -> str:
 
 
 def feature_updates(given: Any) -> dict[str, FeatureUpdate]:
-    """Return the new level of each feature, as FeatureUpdate."""
+    """Return the new level of each feature, as FeatureUpdate. A number means an upgrade to this level."""
     return {name: _feature_update(name, one) for name, one in _mapping(given, "a feature's name to its level").items()}
 
 
@@ -205,7 +205,7 @@ def group_filter(types: Any, states: Any, protocol_types: Any) -> GroupFilter:
 
 
 def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] | None]:
-    """Return, for each group, the partitions whose offsets are to be listed; None for all."""
+    """Return, for each group id, the partitions whose offsets to list; None for all partitions."""
     if not isinstance(wanted, Mapping):
         raise TypeError(f"expected a mapping of a group's id to its partitions, or to None for all; got {wanted!r}")
     return {
@@ -215,7 +215,7 @@ def offsets_wanted(wanted: Mapping[Any, Any]) -> dict[str, list[TopicPartition] 
 
 
 def reason(given: Any) -> str:
-    """Check the reason for removing members, which the broker logs."""
+    """Return the reason for the removal of members, which brokers log: "removed by an administrator", and the text of the program."""
     if not isinstance(given, str):
         raise TypeError(f"a reason is text, got {given!r}")
     return f"removed by an administrator: {given}" if given else "removed by an administrator"

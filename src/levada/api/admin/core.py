@@ -1,4 +1,4 @@
-"""What every operation of KafkaAdmin needs: retries, coordinators, timeouts."""
+"""Retries, coordinators and timeouts for all operations of KafkaAdmin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT = "KafkaAdmin"
 
 
 class AdminCore(ClientCore):
-    """The admin client, as the operations of both APIs use it.
+    """The part of KafkaAdmin that the blocking API and levada.aio share.
 
     spawn: runs flows in parallel. coordinators: finds the coordinators of groups and transactional ids. is_of_controllers: whether the
     client talks to controllers instead of brokers.
@@ -53,14 +53,15 @@ class AdminCore(ClientCore):
         return Attempts(self._metadata, backoff, self._retries)
 
     def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
-        """Return what calls to coordinators need: a counter of retries, the coordinator finder, and the object that runs flows in
-        parallel.
+        """Return the arguments of calls to coordinators:
+
+        a counter of retries, the coordinator finder, the object that runs flows in parallel.
         """
         return self.attempts(), self.coordinators, self.spawn
 
 
 def outcomes_of(error: KafkaError) -> dict[K, V | KafkaError]:
-    """Return the outcome of each key of a call that has raised this error. If the error has no outcomes, it is raised again."""
+    """Return the result or the error of each key of a call that has raised this error. An error without outcomes is raised again."""
     if not error.outcomes:
         raise error
     return {key: error.results[key] if failed is None else failed for key, failed in error.outcomes.items()}

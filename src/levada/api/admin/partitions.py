@@ -40,8 +40,8 @@ def delete_records(
 ) -> Operation[dict[TopicPartition, int]]:
     """Delete the records before an offset of each partition; return the new log start offset of each (Kafka since 0.11).
 
-    before: the offset for each partition; -1 for the high watermark. Raises OffsetOutOfRangeError for an offset after the end of the
-    partition, BrokerError (POLICY_VIOLATION) for a topic with cleanup.policy=compact, and others.
+    before: the offset for each partition; -1 for the high watermark. Raises OffsetOutOfRangeError for an offset after the high watermark,
+    BrokerError (POLICY_VIOLATION) for a topic with cleanup.policy=compact, and others.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_before(tp, offset) for tp, offset in before.items()}
     flow = partitions.delete_records(wanted, admin.attempts(), admin.spawn, timeout_ms=admin.request_timeout_ms)
@@ -84,7 +84,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     admin: AdminCore, /, of_partitions: Iterable[TopicPartition | PartitionInfo] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments in progress of these partitions; None for all partitions (Kafka since 2.4)."""
+    """Return the reassignments in progress (Kafka since 2.4). of_partitions: None for all partitions."""
     wanted = None if of_partitions is None else arguments.topic_partitions(of_partitions)
     flow = partitions.list_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "list partition reassignments", timeout)
@@ -104,7 +104,7 @@ def describe_log_dirs(
 def describe_replica_log_dirs(
     admin: AdminCore, /, replicas: Iterable[TopicPartitionReplica], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartitionReplica, ReplicaLogDirs]]:
-    """Return the log directory of each replica (Kafka since 1.0). Its path is None if the broker does not have the replica."""
+    """Return the log directory of each replica (Kafka since 1.0). The path is None if the broker does not have the replica."""
     wanted = [admin_arguments.replica(one) for one in replicas]
     return admin.operation(log_dirs.describe_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "describe replica log dirs", timeout)
 

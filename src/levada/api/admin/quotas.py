@@ -1,4 +1,4 @@
-"""Quotas: what users, client ids and addresses are allowed."""
+"""Quotas of users, client ids and IP addresses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def alter_client_quotas(
 
 
 def _changes(given: Any) -> dict[ClientQuotaEntity, dict[str, float | None]]:
-    """Return the new quotas of each entity; None for a quota to remove."""
+    """Check and return the new quotas of each entity; the value is None for a quota to remove."""
     if not isinstance(given, Mapping):
         raise TypeError(f"expected a mapping of ClientQuotaEntity to its quotas, got {type(given).__name__}")
     return {_entity(entity): _limits(entity, limits) for entity, limits in given.items()}
