@@ -1,4 +1,4 @@
-"""How levada is imported: only where Python has its lock, and its modules when a public name or a command is first used."""
+"""Imports modules of levada when a public name or a command is first used, and refuses Python without the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def refuse_free_threading() -> None:
 
 
 def import_undisturbed(name: str) -> ModuleType:
-    """Import a module. Signal handlers run after the import if the signal arrives during it.
+    """Import a module. A signal that arrives during the import is handled after it.
 
-    Otherwise an exception of a handler could be lost: the start of a module that Cython has compiled ignores all errors of its optional
-    steps, including KeyboardInterrupt.
+    Otherwise an exception of a signal handler could be lost: a module that Cython has compiled ignores all errors in some steps of its
+    initialization, including KeyboardInterrupt.
     """
     if name in sys.modules:
         return import_module(name)  # Waits if another thread is still importing the module.

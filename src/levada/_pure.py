@@ -28,11 +28,11 @@ def address(place: Any) -> Any:
 
 
 class SourceFirst:
-    """A finder that takes the .py file of a levada module even if a compiled module stands beside it."""
+    """A finder for sys.meta_path that loads the .py file of a levada module even if there is a compiled module beside it."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of a levada module's source. None makes Python ask the other finders."""
+        """Return the spec of a levada module's .py file; None for other modules, or without that file. Then Python uses the next finder."""
         if not name.startswith("levada."):
             return None
         from importlib.util import spec_from_file_location

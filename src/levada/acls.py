@@ -10,14 +10,14 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 WILDCARD: Final = "*"
-"""In a literal pattern, as the name: every resource of the type. As a host: every host. In "User:*": every user."""
+"""As the name in a literal pattern: every resource of the type. As a host: every host. In "User:*": every user."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 
 
 class _Numbered(StrEnum):
-    """Kafka's names. The number of a name in the protocol is its position in the class."""
+    """Base of enumerations of Kafka. The number of a member in the protocol is its position in the class."""
 
     @property
     def number(self) -> int:

@@ -45,28 +45,30 @@ def unanswered(message: str) -> TokenError:
 class BlockingStep(NamedTuple):
     """A step of a login that may block, for example a request to a ticket server. The client calls `run` in a separate thread.
 
-    Then the exchange is resumed with the result of `run`, or its error is raised in the exchange.
+    Then the exchange is resumed with the result of `run`, or the error of `run` is raised in the exchange.
     """
 
     run: Callable[[], Any]
 
 
 Exchange: TypeAlias = Generator[bytes | BlockingStep, Any, None]
-"""A client's part of one login.
+"""The client's side of one authentication, as a generator.
 
-It yields bytes to send, and is resumed with the broker's answer; or it yields a BlockingStep, and is resumed
+It yields the bytes of a message, and is resumed with the broker's answer. Or it yields a BlockingStep, and is resumed with the result of
+`run`, or the error of `run` is raised in it. It returns when the authentication is complete on the client's side, and raises SaslError if
+the broker's answer is not acceptable.
 """
 
 
 Messages: TypeAlias = Generator[bytes, bytes, None]
-"""An Exchange without BlockingSteps."""
+"""An Exchange that yields no BlockingStep."""
 
 
 class SaslMechanism(Protocol):
     """A SASL mechanism of the program, for `sasl.mechanism`.
 
-    begin() is called for each authentication and re-authentication of a connection.
-    begin() and the exchange run while the client holds its lock, so they must not block, but yield a BlockingStep.
+    begin() is called for each authentication and re-authentication of a connection. begin() and the exchange run while the client holds its
+    lock, so they must not block: the exchange yields a BlockingStep for a call that may block.
     """
 
     @property

@@ -87,7 +87,7 @@ class MemberSubscription(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """The assignment of a group's member. user_data: more data for its assignor."""
+    """The partitions that a member of a group gets. user_data: data for the assignor of the member; None for none."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
@@ -110,8 +110,8 @@ class PartitionAssignor(ABC):
         """Return the assignment of each member by member id. topics: all existing topics to which members are subscribed."""
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return data that this member sends to the leader with its subscription to these topics; None for none."""
+        """Return data that this member sends to the leader with its subscription to these topics; None to send none."""
         return None
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:  # noqa: B027 - most assignors have nothing to remember
-        """Is called with the new assignment of this member, before its rebalance listener. generation: that of the assignment."""
+        """Is called with the new assignment of this member, before its rebalance listener. generation: the group's generation."""

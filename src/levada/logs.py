@@ -1,6 +1,6 @@
 """Writes log lines with structured fields, and escapes text from outside, so that it cannot look like another line.
 
-Every line goes through a Log. A line of a client begins with its client.id. Known FIELDS become attributes of the LogRecord, as with
+Every line goes through a Log. A line of a client begins with its client.id. Known FIELDS become attributes of the LogRecord, like those of
 `extra`, so that a JSON formatter shows them and a filter can use them. Their names begin with kafka_, because a program's own factory of
 LogRecords may set `topic` or `client_id`, and logging raises an error if `extra` repeats such an attribute.
 """
@@ -65,12 +65,12 @@ class Log:
         self._begin = (client["kafka_client_id"],) if client else ()
 
     def log(self, level: int, message: str, *args: object, error: BaseException | None = None, **about: Unpack[About]) -> None:
-        """Write a line. error: an error whose traceback is added."""
+        """Write a line. error: an exception whose traceback is added; None for none."""
         if not self._logger.isEnabledFor(level):
             return
         template = f"%s: {message}" if self._begin else message
         extra = {**self._client, **_fields(about)}
-        # stacklevel: logging shows the line as written by the caller of debug(), info(), warning() or error().
+        # With stacklevel=3, logging names the caller of debug(), info(), warning() or error() as the source of the line.
         self._logger.log(level, template, *map(_shown, (*self._begin, *args)), exc_info=error, extra=extra, stacklevel=3)
 
     def debug(self, message: str, *args: object, **about: Unpack[About]) -> None:

@@ -91,7 +91,8 @@ class Interceptors:
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, given: ArrowHeaders) -> None:
         """Tell interceptors that all rows of a send_arrow() are done. It runs in the thread that runs callbacks.
 
-        rows: the number of rows. error: the first error; None if all rows were delivered. given: as on_send_arrow() has returned it.
+        rows: how many rows were appended. error: the error of send_arrow() or of one failed row; None without one. given: the result of
+        on_send_arrow().
         """
         for interceptor, headers in given:
             try:

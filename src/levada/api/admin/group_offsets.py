@@ -1,4 +1,4 @@
-"""Offsets of groups: committed offsets, and the offsets of share groups."""
+"""Committed offsets of consumer groups, and start offsets of share groups."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def list_groups(
     protocol_types: Iterable[str] = (),
     timeout: float | None = None,
 ) -> Operation[list[GroupListing]]:
-    """Return the groups that match all filters, sorted by id. All brokers are asked.
+    """Return the groups of all brokers that match all filters, sorted by id.
 
     types: for example "Consumer", "Classic", "Share". states: for example "Stable", "Empty". protocol_types: groups of consumers have
     "consumer" or "". An empty filter matches all groups. If a broker does not support a filter, the client filters the groups itself.
@@ -39,7 +39,7 @@ def list_groups(
 def describe_consumer_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ConsumerGroupDescription]]:
-    """Describe groups of consumers by id, both of the classic protocol and of KIP-848. Their coordinators are asked.
+    """Describe groups of consumers by id, both of the classic protocol and of KIP-848.
 
     include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError:
     GROUP_ID_NOT_FOUND if a group does not exist or is of another type, whatever the age of the brokers; INCONSISTENT_GROUP_PROTOCOL for a
@@ -100,9 +100,9 @@ def remove_members_from_consumer_group(
 ) -> Operation[dict[str, None]]:
     """Remove static members from a group at once (KIP-345, Kafka since 2.4). group_instance_ids: None removes all members of the group.
 
-    A consumer that still runs joins again with its next poll. reason: for the broker's log. Raises GroupError for a member that does not
-    exist. `outcomes` of the error is by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only
-    members of the classic protocol.
+    A consumer that still runs joins the group again with its next poll. reason: a text for the broker's log. Raises GroupError for a member
+    that does not exist. `outcomes` of the error is by group.instance.id, or by member id for members without one. Brokers before 4.4 may
+    know only members of the classic protocol.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
     flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())

@@ -1,4 +1,4 @@
-"""Partitions: offsets, deletion of records, leaders, reassignments, and log folders."""
+"""Partitions: offsets, deletion of records, leaders, reassignments, and log directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions: describe them and their producers, and end those that hang or were handed over."""
+"""Transactions: describes them and their producers, and ends hanging and detached transactions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_transactions(
     pattern: str | None = None,
     timeout: float | None = None,
 ) -> Operation[list[TransactionListing]]:
-    """Return the transactional ids that match all filters, sorted by id. All brokers are asked.
+    """Return the transactional ids of all brokers that match all filters, sorted by id.
 
     states: names such as "Ongoing". duration_ms: only transactions that have been open for longer (Kafka since 3.8). pattern: a regular
     expression of Google's RE2 that the whole transactional id must match (Kafka since 4.1). Raises UnsupportedVersionError if brokers do
@@ -55,7 +55,7 @@ def list_transactions(
 def describe_producers(
     admin: AdminCore, /, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Describe the producers, and their open transactions, that the leader of each partition remembers."""
+    """Return the state of the producers that the leader of each partition remembers, with their open transactions."""
     flow = transactions.describe_producers(arguments.topic_partitions(partitions), admin.attempts(), admin.spawn)
     return admin.operation(flow, "describe producers", timeout)
 
@@ -84,8 +84,8 @@ def abort_transaction(admin: AdminCore, /, spec: AbortTransactionSpec, *, timeou
 def commit_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
     """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
 
-    It retries until there is an answer. The call may be repeated, also after a success, as long as no other producer is created with this
-    transactional id; so create none before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) if the transaction was not
+    The call retries until the coordinator answers. It may be repeated, also after a success, as long as no other producer is created with
+    this transactional id; so create none before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) if the transaction was not
     committed: the coordinator aborts it after transaction.timeout.ms. Raises ProducerFencedError and BrokerError
     (INVALID_PRODUCER_ID_MAPPING) if this call has not committed it, and the coordinator does not know any more whether an earlier call has;
     TransactionOutcomeUnknownError when the time is over.

@@ -61,8 +61,9 @@ def create_delegation_token(
 ) -> Operation[DelegationToken]:
     """Create a token with which programs log in as its owner, by the token's token_id and password, with sasl.tokenauth=true.
 
-    owner: by default the requester; brokers since 3.3 accept another one. renewers: who else may renew it. Principals are written as
-    User:name. max_lifetime_ms: how long it can be renewed; by default, and at most, as long as the broker's settings say.
+    owner: default: the user of this client; brokers since 3.3 accept another one. renewers: who else may renew the token. Principals are
+    written as User:name. max_lifetime_ms: for how long the token can be renewed; default and maximum: delegation.token.max.lifetime.ms of
+    the broker.
 
     Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED for brokers without delegation.token.secret.key, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     for a client that has not logged in, or that has logged in with a token.
@@ -81,7 +82,7 @@ def renew_delegation_token(
 ) -> Operation[int]:
     """Renew a token for a period from now on; return when it expires, in milliseconds since the epoch.
 
-    token: the token, or its hmac. period_ms: by default, and at most, as long as the broker's settings say. Raises BrokerError:
+    token: the token, or its hmac. period_ms: default and maximum: delegation.token.expiry.time.ms of the broker. Raises BrokerError:
     DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, and DELEGATION_TOKEN_OWNER_MISMATCH for a user who may not renew it.
     """
     period = arguments.whole("period_ms", period_ms)
@@ -104,7 +105,10 @@ def expire_delegation_token(
 def describe_delegation_token(
     admin: AdminCore, owners: Iterable[str] | None = None, *, timeout: float | None = None
 ) -> Operation[list[DelegationToken]]:
-    """Return the tokens whose owners or renewers are among `owners`, written as User:name; None for all tokens that this user may see."""
+    """Return the delegation tokens that this user may see.
+
+    owners: principals such as User:alice, to return only tokens that one of them owns or may renew; None for all tokens.
+    """
     wanted = None if owners is None else _principals(owners)
     return admin.operation(tokens.describe_delegation_token(wanted, admin.attempts()), "describe delegation token", timeout)
 
@@ -171,7 +175,7 @@ def _principal(given: Any) -> Principal:
 
 
 def _principals(given: Any) -> list[Principal]:
-    """Return principals."""
+    """Return the principals, each of which is written as Type:name."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"expected a list of principals such as ['User:alice'], got {given!r}")
     return [_principal(one) for one in given]
