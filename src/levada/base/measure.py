@@ -66,9 +66,9 @@ class Measure:
         return max((window[3] for window in self._windows(now_ms)), default=nan)
 
     def _windows(self, now_ms: int) -> list[tuple[int, int, float, float]]:
-        """Return the windows that began within the last 60 seconds:
+        """Return the windows that began within the last 60 seconds.
 
-        for each, its start (ms), and the count, sum and maximum of its values.
+        Each has its start (ms), and the count, sum and maximum of its values.
         """
         newest = (self._began_ms, self._count, self._sum, self._most)
         windows = [newest, self._earlier] if self._count else []

@@ -73,7 +73,7 @@ def _filters(given: Any) -> list[AclBindingFilter]:
 
 
 def _filter(given: Any) -> AclBindingFilter:
-    """Return a filter whose enumeration members are members; the program may also give their names."""
+    """Check a filter. The program may give the names of enumeration members; the returned filter has the members."""
     if not isinstance(given, AclBindingFilter):
         raise TypeError(f"expected an AclBindingFilter, got {given!r}")
     pattern, entry = given

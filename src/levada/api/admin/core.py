@@ -53,9 +53,9 @@ class AdminCore(ClientCore):
         return Attempts(self._metadata, backoff, self._retries)
 
     def about_groups(self) -> tuple[Attempts, CoordinatorFinder, FlowsBeside]:
-        """Return the arguments of calls to coordinators:
+        """Return arguments for calls to coordinators.
 
-        a counter of retries, the coordinator finder, the object that runs flows in parallel.
+        They are a retry counter, the coordinator finder, and the object that runs flows in parallel.
         """
         return self.attempts(), self.coordinators, self.spawn
 

@@ -1,4 +1,4 @@
-"""The states of a connection. Only the events in the table below change the state.
+"""The states of a connection. The table below has all transitions; nothing else changes a state.
 
     DISCONNECTED -> CONNECTING -> CHECKING_API_VERSIONS -> AUTHENTICATING -> READY <-> REAUTHENTICATING
 

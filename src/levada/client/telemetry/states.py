@@ -1,4 +1,4 @@
-"""The states of a client's telemetry (KIP-714). Only the events in the table below change the state.
+"""The states of a client's telemetry (KIP-714). The table below has all transitions; nothing else changes a state.
 
     SUBSCRIPTION_NEEDED -> SUBSCRIPTION_IN_PROGRESS -> PUSH_NEEDED <-> PUSH_IN_PROGRESS
     close(): PUSH_NEEDED -> TERMINATING_PUSH_NEEDED -> TERMINATING_PUSH_IN_PROGRESS -> TERMINATED
