@@ -33,7 +33,8 @@ class Call:
     it is ready. timeout_ms: the time for the response; None for request.timeout.ms. expect_response: if False, resume with None once the
     request is written. may_block: whether the broker may delay the response on purpose. Because responses come in order, later requests on
     that connection would have to wait for it. So if the deadline of the flow comes first, the connection is closed, unless other requests
-    on it wait for responses. Errors thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    on it wait for responses. Errors thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError;
+    at every step also TimeoutError when the deadline of the flow is over.
     """
 
     request: Any

@@ -62,7 +62,11 @@ def alter_consumer_group_offsets(
 def delete_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Delete the committed offsets of a group for these partitions. Raises GroupError for a group that does not exist."""
+    """Delete the committed offsets of a group for these partitions.
+
+    Raises GroupError: GROUP_ID_NOT_FOUND for a group that does not exist, GROUP_SUBSCRIBED_TO_TOPIC for a topic to which a member is
+    subscribed.
+    """
     group, wanted = arguments.group_id(group_id), arguments.topic_partitions(partitions)
     flow = group_offsets.delete_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "delete consumer group offsets", timeout)
