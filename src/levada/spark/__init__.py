@@ -15,8 +15,8 @@ row once (`sink.exactly_once`).
 Spark limits Python sources and sinks. The save mode must be given as `.mode("append")`. The output modes are append and complete; for
 update, write from foreachBatch. Under Trigger.Continuous nothing is ever committed; the driver's log says why.
 
-Modules: `options` names and reads the options. `schema` defines the columns. `source.cluster` asks Kafka for the driver, and
-`source.range_reader` reads the records of a task. `source.batch`, `source.stream` and `sink.writing` implement Spark's interfaces.
+Modules: `options` names and reads the options. `schema` defines the columns. `source.cluster` sends the driver's requests to Kafka,
+and `source.range_reader` reads the records of a task. `source.batch`, `source.stream` and `sink.writing` implement Spark's interfaces.
 `sink.spread` chooses partitions. `clients` keeps connections between tasks. `helpers` and `lag_listener` are for programs.
 
 Importing this package logs a warning if Spark will start a different Python than the program's. The import fails if PySpark is older than

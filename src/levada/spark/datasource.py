@@ -51,7 +51,10 @@ class LevadaDataSource(DataSource):
         return replace(options, formats={side: chosen.pinned() for side, chosen in options.formats.items()})
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
-        """Return the options, with the formats that schema() has pinned. Spark does not call schema() if the user gives a schema."""
+        """Return the options, with the registry schemas that schema() has looked up.
+
+        If the user gives a schema, Spark does not call schema(). Then this method looks them up.
+        """
         options = source_options(self.options, streaming=streaming)
         typed = self._typed or options.typed.pinned()
         check_names(options.columns, typed)
@@ -61,8 +64,9 @@ class LevadaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the sink of a batch query.
 
-        This method accepts an exactlyOnce.id without a batch; write_kafka() and the tasks refuse it. Spark does not tell the process that
-        makes the writer whether the write is part of a micro-batch.
+        Raises ConfigError for mode overwrite. An exactlyOnce.id without exactlyOnce.batchId is allowed only within a micro-batch.
+        write_kafka() and the tasks check that. This method cannot, because Spark does not tell it whether the write is part of a
+        micro-batch.
         """
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")

@@ -1,9 +1,9 @@
 """Checks of the installation when levada.spark is imported: that PySpark is new enough, and that Spark will start this program's Python.
 
-The JVM starts the Python processes that find, plan and run a source. Its environment is that of the program that started it. It starts
-PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else python3 on the PATH. (spark.pyspark.python does not change this; it applies to the program
-that spark-submit starts, and to the user's functions.) If a program is run as `.venv/bin/python job.py`, python3 may be another Python
-without levada. Then Spark does not find the source.
+The JVM starts the Python processes that find, plan and run a source. The JVM inherits the environment of the program that started it, and
+runs the command in PYSPARK_DRIVER_PYTHON, else in PYSPARK_PYTHON, else the python3 on the PATH. (spark.pyspark.python does not change this;
+it applies to the program that spark-submit starts, and to the user's functions.) If a program is run as `.venv/bin/python job.py`, the
+python3 on the PATH may be a Python in which levada is not installed. Then Spark does not find the source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_SERVICES = ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "SPARK_CONNECT_MOD
 
 
 def refuse_older() -> None:
-    """Raise ImportError if the installed PySpark is too old. If none is installed, the modules that import it raise."""
+    """Raise ImportError if the installed PySpark is too old. Do nothing without PySpark: each module that imports pyspark raises then."""
     if find_spec("pyspark") is None:
         return
     import pyspark
@@ -37,7 +37,7 @@ def refuse_older() -> None:
 
 
 def why_too_old(version: str, environment: Mapping[str, str]) -> str | None:
-    """Return why a version of PySpark is too old, with advice. None if it is new enough.
+    """Return an error text with advice if a version of PySpark is too old. None if the version is new enough.
 
     Databricks numbers its versions differently: its 4.0.0 contains fixes of later versions.
     """
@@ -48,7 +48,7 @@ def why_too_old(version: str, environment: Mapping[str, str]) -> str | None:
 
 
 def warn_of_another() -> None:
-    """Warn if Spark will start another Python than this one. Changes no setting."""
+    """Warn if Spark will start a different Python than the one that runs this program. No setting is changed."""
     if not sys.executable or _is_spawned() or _is_elsewhere():
         return
     fault = why_another(os.environ)
@@ -57,7 +57,7 @@ def warn_of_another() -> None:
 
 
 def why_another(environment: Mapping[str, str]) -> str | None:
-    """Return why Spark will start another Python, and what to do about it. None if Spark will start this Python."""
+    """Return a warning with advice if Spark will start a different Python than this one. None if Spark will start this Python."""
     given = next((name for name in _CHOSEN_BY if name in environment), None)
     command = "python3" if given is None else environment[given]
     found = shutil.which(command, path=environment.get("PATH"))
@@ -75,7 +75,7 @@ def why_another(environment: Mapping[str, str]) -> str | None:
 
 
 def _is_this(found: str, environment: Mapping[str, str]) -> bool:
-    """Whether a command starts a Python with the same packages as this one. True if the command does not answer in time."""
+    """Whether a command starts a Python with the same packages as this one. True if the command runs longer than PATIENCE_S seconds."""
     mine = Path(sys.executable)
     if Path(found).parent == mine.parent and Path(found).resolve() == mine.resolve():
         return True
@@ -92,16 +92,17 @@ def _is_this(found: str, environment: Mapping[str, str]) -> bool:
 
 
 def _is_spawned() -> bool:
-    """Whether this is one of the Python processes that Spark starts, or a child process of a program that was warned already."""
+    """Whether Spark has started this process, or a program that was warned already has started it by multiprocessing."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     by_spark = spec is not None and spec.name.startswith("pyspark.")
     return by_spark or "__mp_main__" in sys.modules or any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
 
 
 def _is_elsewhere() -> bool:
-    """Whether the Python processes of this program's sessions run elsewhere, like those of a Spark Connect client.
+    """Whether this program's sessions run their Python processes elsewhere: on a Spark Connect server, or in a hosted service.
 
-    The package pyspark-client, which is only a Spark Connect client, has no pyspark.core. (A pyspark in a zip file cannot be checked.)
+    The package pyspark-client, which is only a Spark Connect client, has no pyspark.core. A pyspark in a zip file cannot be checked; the
+    answer is False then. True if PySpark is not installed.
     """
     if any(name in os.environ for name in _OF_SERVICES) or "pyspark.sql.connect.session" in sys.modules:
         return True

@@ -41,14 +41,14 @@ SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "163
 """Short timeouts: Spark calls its listeners one after another. Small fetches: one record of each partition is enough."""
 NEXT_RECORD_S = 5.0
 PAUSE_S = 60.0
-"""How long to wait before asking again, if brokers did not answer: otherwise each micro-batch would cause a long wait."""
+"""Seconds before the next request after brokers did not answer. Without this pause each micro-batch would wait for a timeout."""
 NEVER = float("-inf")
 MOST_ENDED = 1000
 """How many ended runs are remembered. Late events of these runs are ignored."""
 
 
 class LagCluster(Cluster, Protocol):
-    """The requests of the listener."""
+    """The requests that LagListener sends."""
 
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
         """Return the timestamp in ms of the first record from `begin` on, by partition. See KafkaCluster.next_times()."""

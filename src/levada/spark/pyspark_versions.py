@@ -6,14 +6,14 @@
 | filters of batch queries (`pushFilters`) | no | yes | yes |
 | `latestOffset(start, limit)`, `prepareForTriggerAvailableNow` | no | no | yes |
 
-Features are detected by the names in PySpark, not by its version number: vendors add features of newer versions to theirs.
+Features are detected by the names in PySpark, not by its version number: vendors add features of newer versions to their own releases.
 
 Without `latestOffset(start, limit)` Spark asks for the next end offset, but tells the reader neither the query's position nor its trigger.
 `UntoldStreamReader` derives the position from Spark's other calls, as observed on 4.0.1 and 4.1.4:
 
 - A run that continues from a checkpoint begins with partitions(x, x). x is the newest offset there, even if its batch was not committed.
 - A batch that was not committed is planned again by partitions(start, x), before the first latestOffset().
-- Every end offset that the reader returns is planned next, unless the query is already there.
+- Spark plans each end offset that the reader returns, by partitions(), unless the query has reached this offset already.
 
 The reader cannot know the trigger. Under AvailableNow and Once Spark asks once, runs this micro-batch and stops; under other triggers the
 calls until then are the same. So a limited micro-batch may be the only one of a run, and the next run reads the rest. If the option
@@ -62,7 +62,7 @@ else:
         max_rows: int
 
     class SupportsTriggerAvailableNow:
-        """A reader that Spark would prepare for AvailableNow."""
+        """Takes the place of the interface in PySpark 4.2: a reader with prepareForTriggerAvailableNow()."""
 
 
 if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -140,7 +140,10 @@ class UntoldStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """Return the offset ranges of the tasks. With equal start and end, Spark only tells where a query continues: no task is needed."""
+        """Return the offset ranges of the tasks.
+
+        If start equals end, Spark only announces the offset at which the query continues; the list is empty then.
+        """
         self._position = end
         return [] if start == end else self._reader.partitions(start, end)
 
@@ -169,5 +172,8 @@ def _unread(end: StreamOffset, newest: StreamOffset | None) -> int:
 
 
 def for_this_pyspark(reader: DataSourceStreamReader, is_available_now: bool | None) -> DataSourceStreamReader:
-    """Return a reader for this PySpark. reader: written for PySpark 4.2, and returned unchanged for 4.2 and later."""
+    """Return a reader that the installed PySpark can call.
+
+    reader: written for PySpark 4.2; PySpark 4.2 and later get it unchanged. is_available_now: the option availableNow; None if not given.
+    """
     return reader if HAS_ADMISSION_CONTROL else UntoldStreamReader(reader, is_available_now)

@@ -39,7 +39,7 @@ def log_with_task() -> None:
 
 
 def tell(logger: logging.Logger, message: str, *args: object) -> None:
-    """Log at INFO, or write to standard error if logging is not set up: Python would drop the line then.
+    """Log at INFO. If logging is not set up, write to standard error instead, because Python would drop the line.
 
     For messages that the user of a sink should see once. A program cannot set up logging in the processes in which the driver commits.
     Their standard error is the driver's: the console, for a program that makes its own session.

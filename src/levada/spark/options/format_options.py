@@ -65,9 +65,10 @@ def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
 def chosen_formats(
     own: Mapping[str, str], topics: tuple[str, ...], suffixes: Mapping[str, tuple[str, ...]], *, asking: tuple[str, ...]
 ) -> dict[str, SideOptions]:
-    """Return the options of the sides that have a format. Raises ConfigError for options that have no effect.
+    """Return the options of each side whose format is not binary, by side. Raises ConfigError for options that have no effect.
 
-    suffixes: the names of options without "key." or "value.", for each format. asking: the formats that ask a schema registry.
+    topics: the topics that the options name. suffixes: for each format, the option names without "key." or "value.". asking: the formats
+    that use a schema registry.
     """
     chosen: dict[str, SideOptions] = {}
     for side in SIDES:
@@ -83,7 +84,7 @@ def chosen_formats(
 
 
 def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise ConfigError for an option that the chosen format does not have: the user expects an effect from it."""
+    """Raise ConfigError for an option that only other formats have. The chosen format would ignore the option silently."""
     for suffix in sorted({suffix for of_format in suffixes.values() for suffix in of_format}):
         users = [name for name, of_format in suffixes.items() if suffix in of_format]
         if given.get(suffix) is not None and given.format not in users:
@@ -94,7 +95,11 @@ def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) 
 
 
 class Reading(NamedTuple):
-    """A format of the source. make: builds it from the options of a side. suffixes: the names of its options without "key." or "value."."""
+    """A format of the source.
+
+    make: builds the format from the options of one side (key or value). suffixes: the names of the format's options, without "key." or
+    "value.".
+    """
 
     make: Callable[[SideOptions], Format]
     suffixes: tuple[str, ...]
@@ -146,7 +151,10 @@ def _confluent_avro(given: SideOptions) -> Format:
 
 
 def subject(given: SideOptions) -> str:
-    """Return the subject of the schemas. Default: `<topic>-<side>` if the options name exactly one topic; otherwise raises ConfigError."""
+    """Return the registry's subject of a side's schemas.
+
+    Without the option subject this is `<topic>-<side>`; then raises ConfigError unless the options name exactly one topic.
+    """
     if (subject := given.get("subject")) is not None:
         return subject
     if len(given.topics) == 1:
@@ -192,7 +200,10 @@ def message_type(given: SideOptions) -> MessageType:
 
 
 def _file_or_base64(text: str, option: str) -> bytes:
-    """Return the bytes of a file on the driver's machine, or, if the text is no such path, the bytes that it holds as base64."""
+    """Return the bytes of a FileDescriptorSet. Raises ConfigError.
+
+    text: the path of a file on the driver's machine, or, if no such file can be read, the bytes in base64.
+    """
     from levada.spark.formats.protobuf_schema import holds_files
 
     if not text.strip():

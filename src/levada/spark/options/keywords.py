@@ -175,16 +175,20 @@ def names_of(options: type) -> tuple[str, ...]:
 
 
 def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return keywords as options for Spark: names with dots, values as text. prefix: put before names that do not have it yet.
+    """Return keywords as options for Spark: names with dots, values as text.
 
-    Raises ConfigError.
+    prefix: added to each name that does not begin with this prefix. Raises ConfigError for a value that cannot be text.
     """
     named = {prefix + spelled(keyword).removeprefix(prefix): value for keyword, value in options.items()}
     return {name: as_text(name, value) for name, value in named.items()}
 
 
 def as_text(name: str, value: object) -> str:
-    """Return the value of an option as text. Raises ConfigError for a value that cannot be text, such as a function."""
+    """Return the value of an option as text. Raises ConfigError for a value that cannot be text, such as a function.
+
+    A timedelta becomes milliseconds ("500ms"), an aware datetime milliseconds since the epoch, a mapping JSON, a sequence its values
+    separated by commas, and a StructType its DDL.
+    """
     match value:
         case str():
             return value
@@ -206,7 +210,7 @@ def as_text(name: str, value: object) -> str:
 
 
 def _plain(name: str, value: object) -> object:
-    """Return a value that JSON can hold: keys as text, times in milliseconds. Raises ConfigError for a value of another type."""
+    """Return a value for json.dumps(): keys as text, datetimes as milliseconds since the epoch. Raises ConfigError for other types."""
     match value:
         case str() | int() | float():
             return value

@@ -41,7 +41,11 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 864
 
 
 class Side(NamedTuple):
-    """The source or the sink. options: its options. other, options_of_other: name and options of the opposite one, for error texts."""
+    """The option names of the source, or of the sink.
+
+    options: the names that this side accepts. other: "sink" if this is the source, else "source". options_of_other: the names that the
+    other side accepts, for error texts.
+    """
 
     other: str
     options: tuple[str, ...]
@@ -105,7 +109,7 @@ def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
 
 
 def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
-    """Read true or false."""
+    """Read an option that is true or false. Raises ConfigError for another text."""
     word = own.get(name, str(default)).strip().lower()
     if word not in ("true", "false"):
         raise ConfigError(f"option '{name}': expected true or false, got {own[name]!r}")
@@ -113,7 +117,7 @@ def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def choice(own: Mapping[str, str], name: str, words: Collection[str], default: str) -> str:
-    """Read an option that takes one of some words, in upper or lower case. words: in lower case."""
+    """Read an option that must be one of `words`, in upper or lower case. words: in lower case. Raises ConfigError."""
     word = own.get(name, default).strip().lower()
     if word not in words:
         raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
@@ -137,7 +141,7 @@ def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
 
 
 def decimal(text: str) -> int | None:
-    """Return the number that the text holds. None if it has other characters than 0 to 9, or if the number exceeds 64 bits."""
+    """Return the number that the text holds. None if it has other characters than 0 to 9, or if the number is above 2**63 - 1."""
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         return None
     number = int(text)
@@ -145,7 +149,7 @@ def decimal(text: str) -> int | None:
 
 
 def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
-    """Read a duration such as 15m or 500ms, in seconds; a bare number is milliseconds."""
+    """Read a duration such as 15m or 500ms, and return seconds. A number without a unit is milliseconds. Raises ConfigError."""
     if name not in own:
         return default_s
     found = DURATION.fullmatch(own[name].strip())

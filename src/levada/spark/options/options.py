@@ -112,8 +112,8 @@ class SourceOptions:
     """The topics to read, the first and last offsets, the division into tasks, and the client settings (dotted Kafka names).
 
     starting_option, ending_option: the options that gave the bounds, for errors. is_available_now: None if the option is not given.
-    only_for_streams: the given options that only a stream has. group_id: kafka.group.id, or "". commits_offsets: whether the stream
-    commits its progress for this group.
+    columns: empty for all. only_for_streams: the given options that only a stream has. group_id: kafka.group.id, or "".
+    commits_offsets: whether the stream commits its progress for this group.
     """
 
     selection: Selection
@@ -151,8 +151,9 @@ class Spreads(Enum):
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where and how to write. topic: None if each row names its topic. formats: by side; empty for keys and values written unchanged.
+    """Where and how to write. topic: None if each row names its topic. batch_size: in bytes.
 
+    formats: the formats by side ("key", "value"); a side without a format is written unchanged.
     spreads: the rows that the sink spreads evenly over the partitions. topic_timeout_s: how long to wait for a topic that brokers do not
     know; None for max.block.ms. exactly_once: None for a sink that writes at least once.
     """
@@ -168,7 +169,10 @@ class SinkOptions:
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-    """Read the options of a source. streaming: None if not known yet; then the options of both kinds are accepted. Raises ConfigError."""
+    """Read the options of a source. Raises ConfigError.
+
+    streaming: whether the query is a stream. None if this is not known yet: then options for streams and for batch queries are accepted.
+    """
     own, client = split(given, Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
     group_id, commits_offsets = client.get(GROUP_ID, ""), boolean(own, "commitOffsets", False)
     starting_option, starting = _starting(own, streaming, group_id)
@@ -260,7 +264,10 @@ def _spreads(partitioner: str, config: ProducerConfig) -> Spreads:
 
 
 def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> tuple[dict[str, str], C]:
-    """Return the client's settings without the ignored ones, as text and parsed. Raises ConfigError."""
+    """Return the client's settings without those that have no effect: as text, and parsed. Raises ConfigError.
+
+    forbidden: by the name of a setting that must not be given, advice for the error text.
+    """
     for name, advice in forbidden.items():
         if name in client:
             raise ConfigError(f"option 'kafka.{name}' cannot be set: {advice}")
@@ -347,7 +354,7 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
     return chosen
 
 
-# The first and last offsets. Of several given options the first in this order counts, like in Spark's own connector.
+# The first and last offsets. If several options are given, the function uses the one that it tests first, like Spark's own connector.
 
 
 def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> tuple[str, Bound]:
@@ -387,7 +394,10 @@ def _ending(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]
 
 
 def _check_order(starting: Bound, starting_option: str, ending: Bound, ending_option: str) -> None:
-    """Raise ConfigError if an end is before its start. Only numbers are compared; earliest and latest are known later, from Kafka."""
+    """Raise ConfigError if the end of a partition is before its start.
+
+    Only offsets and times that the options give for each partition are compared. Kafka resolves earliest and latest later.
+    """
     first, last = _given(starting), _given(ending)
     if isinstance(starting, AtTime) is not isinstance(ending, AtTime):
         return

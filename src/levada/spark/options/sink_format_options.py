@@ -26,7 +26,11 @@ _REGISTERS = f"{REGISTRY}auto.register.schemas"
 
 
 class Writing(NamedTuple):
-    """A format of the sink. make: builds it from the options of a side. suffixes: the names of its options without "key." or "value."."""
+    """A format of the sink.
+
+    make: builds the format from the options of one side (key or value). suffixes: the names of the format's options, without "key." or
+    "value.".
+    """
 
     make: Callable[[SideOptions], SinkFormat]
     suffixes: tuple[str, ...]
@@ -89,6 +93,9 @@ SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
 
 
 def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, SinkFormat]:
-    """Return the formats of key and value by side. A side that is written unchanged is left out. Raises ConfigError."""
+    """Return the formats by side ("key", "value"). A side that is written unchanged is left out. Raises ConfigError.
+
+    topic: the option topic; None if each row names its topic.
+    """
     chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES, asking=("confluent-avro", "confluent-protobuf"))
     return {side: WRITE[given.format].make(given) for side, given in chosen.items()}

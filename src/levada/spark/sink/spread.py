@@ -30,7 +30,10 @@ LEAST_RUN = 16 << 10
 
 
 class Turn(NamedTuple):
-    """The turn of a task. seed: the same for all tasks of a query or batch write. batch, task: the numbers of micro-batch and task."""
+    """Determines the partition at which a task begins.
+
+    seed: the same for all tasks of a query or batch write. batch: the number of the micro-batch. task: the number of the task.
+    """
 
     seed: int
     batch: int
@@ -47,7 +50,11 @@ class Turn(NamedTuple):
 
 
 def turn_of_task(write: str, number: int | None = None) -> Turn:
-    """Return the turn of the current task. write, number: used in place of query id and micro-batch number if Spark gives none."""
+    """Return the turn of the current task.
+
+    write: the id of the write. number: the number of the micro-batch. If number is None, the query id and the micro-batch number that Spark
+    gives a streaming query's task replace both; without these the number is 0.
+    """
     context = TaskContext.get()
     if context is None:
         return Turn(zlib.crc32(write.encode()), number or 0, 0)

@@ -181,7 +181,7 @@ def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> 
             "how long a task waits for brokers that create topics automatically)"
         ) from unknown
     except TimeoutError:
-        # Not the topic is missing, but an answer of the brokers. Wait for it up to max.block.ms, like send() does.
+        # The brokers have not answered, so the topic may exist. Wait for their answer up to max.block.ms, like send() does.
         infos = producer.partitions_for(topic)
     return [info.partition for info in infos if info.leader != -1] or [info.partition for info in infos]
 
@@ -255,8 +255,8 @@ def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[st
 def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
     """Raise IllegalStateError if a task did not write.
 
-    Under Trigger.Continuous Spark never calls write(), but commits. It only logs this error and continues, but the epoch stays uncommitted:
-    so the checkpoint does not count rows as written that were not.
+    Under Trigger.Continuous Spark calls commit() but never write(). Spark only logs this error and continues. The epoch stays uncommitted,
+    so the checkpoint does not record rows as written that no task has written.
     """
     silent = sum(message is None for message in messages)
     if silent:

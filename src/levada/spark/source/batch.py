@@ -102,7 +102,10 @@ def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Off
 
 
 def _why_backwards(tp: TopicPartition, start: Offsets, end: Offsets, cluster: Cluster, options: SourceOptions) -> str:
-    """Return the error text for a query that begins after its own end. It would silently read nothing, whatever failOnDataLoss says."""
+    """Return the error text for a query whose start is after its end. tp: such a partition.
+
+    Without the error the query would silently read nothing, even with failOnDataLoss=true.
+    """
     latest = cluster.latest([tp])[tp]
     if start[tp] > latest:
         return (

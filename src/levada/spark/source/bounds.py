@@ -26,13 +26,13 @@ class AtTime(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """The committed offsets of a consumer group, and the beginning of partitions without a committed offset."""
+    """The committed offsets of a consumer group. A partition without a committed offset is read from its beginning."""
 
     group_id: str
 
 
 Bound: TypeAlias = int | Offsets | AtTime | OfGroup
-"""LATEST, EARLIEST, an offset (or one of the two) for each partition, times, or a group's offsets."""
+"""LATEST or EARLIEST for all partitions; an offset, LATEST or EARLIEST for each partition; times; or a group's offsets."""
 
 _FORM = 'give "earliest", "latest" or JSON such as {"topic": {"0": 23, "1": -2}} (-2 earliest, -1 latest)'
 _TIMES_FORM = 'give JSON such as {"topic": {"0": 1700000000000}}, in milliseconds since the epoch'

@@ -22,7 +22,7 @@ COMMIT_S = 5.0
 
 
 class Selection(NamedTuple):
-    """The topics or partitions that a query reads. Exactly one field is given; pattern selects the topics in whose name it is found."""
+    """The topics or partitions that a query reads. Exactly one field is given. pattern: selects topics by search() in their names."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
@@ -107,7 +107,7 @@ def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 class KafkaCluster:
-    """Asks the cluster through an admin client and a consumer. The consumer fetches records only in next_times()."""
+    """Sends the requests through an admin client and a consumer. The consumer fetches records only in next_times()."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # Tasks and writers never connect here, and so do not load the clients.
@@ -133,7 +133,7 @@ class KafkaCluster:
         return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
 
     def _described(self, names: Sequence[str]) -> list[TopicDescription]:
-        """Describe the topics that exist."""
+        """Describe topics, and leave out those that do not exist. Raises any other error of a topic."""
         try:
             return list(self._admin.describe_topics(names).values()) if names else []
         except UnknownTopicOrPartitionError as unknown:
@@ -167,8 +167,8 @@ class KafkaCluster:
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
         """Return the timestamp in ms of the first record from `begin` up to, not including, `end`, by partition.
 
-        None if no record arrived within timeout_s. A partition is left out if a consumer sees no record there, for example if all records
-        are of aborted transactions.
+        A partition maps to None if no record arrived within timeout_s seconds. A partition is left out if a consumer can read no record in
+        its range, for example because all transactions there were aborted.
         """
         deadline = time.monotonic() + timeout_s
         found: dict[TopicPartition, int | None] = {}

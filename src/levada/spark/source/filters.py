@@ -35,9 +35,10 @@ MOST_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True)
 class Bounds:
-    """The records that a query needs. topics, partitions: None for all. Offsets from `first` up to, not including, `after_last`.
+    """The records that a query needs. topics, partitions: None for all.
 
-    since_ms: the lowest timestamp wanted, in milliseconds since the epoch. said: the filters as text for the log.
+    first, after_last: the lowest offset, and the offset after the highest one.
+    since_ms: the lowest timestamp, in milliseconds since the epoch; None for any timestamp. said: the filters as text for the log.
     """
 
     topics: frozenset[str] | None = None
@@ -48,7 +49,10 @@ class Bounds:
     said: tuple[str, ...] = ()
 
     def narrow(self, start: Offsets, end: Offsets, cluster: Cluster) -> tuple[Offsets, Offsets]:
-        """Return the start and end offsets of a query without those that its filters reject."""
+        """Narrow the start and end offsets of a query to the records that its filters may accept.
+
+        Partitions that the filters exclude are left out. With since_ms this sends ListOffsets requests.
+        """
         left = [tp for tp in start if self._may_have_rows(tp)]
         starts = {tp: max(start[tp], self.first) for tp in left}
         ends = {tp: min(end[tp], self.after_last) for tp in left}
@@ -102,7 +106,10 @@ def _offsets(bounds: Bounds, first: int, after_last: int = MOST_OFFSET) -> Bound
 
 
 def _since(bounds: Bounds, value: Any, *, after: bool) -> Bounds | None:
-    """Return a time in milliseconds since the epoch, rounded up. A time without a zone, or before 1970, is not supported."""
+    """Return the bounds with a lower bound of the timestamp, rounded up to milliseconds. after: whether the bound itself is excluded.
+
+    None if the value is not supported: no datetime, a datetime without a zone, or one that is not after 1970-01-01.
+    """
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     microseconds = (value - _EPOCH) // _MICROSECOND

@@ -1,4 +1,4 @@
-"""The lag of a streaming query: how far its position is behind the ends of the logs. No Spark, no network."""
+"""The lag of a streaming query: how far its position is behind the ends of the logs. These functions need neither Spark nor a network."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def _positions(text: str) -> Offsets:
 
 
 def still_there(begin: Offsets, earliest: Offsets) -> Offsets:
-    """Return the next offsets to read that still exist: retention may have deleted records. earliest: the first offsets of the logs."""
+    """Return the next offsets to read, raised to the first offsets of the logs: retention may have deleted records.
+
+    earliest: the first offsets of the logs. A partition that is not in `earliest` keeps its offset.
+    """
     return {tp: max(offset, earliest.get(tp, offset)) for tp, offset in begin.items()}
 
 

@@ -66,7 +66,7 @@ def cut(span: Span, parts: int) -> Iterator[Span]:
 
 
 def _at_least(spans: list[Span], wanted: int) -> list[Span]:
-    """Cut the largest spans so that there are about `wanted`, by the rule of Spark's own connector."""
+    """Cut the largest spans until there are about `wanted` spans, by the rule of Spark's own connector."""
     if len(spans) >= wanted:
         return spans
     total = sum(span.size for span in spans)

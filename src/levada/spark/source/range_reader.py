@@ -108,7 +108,10 @@ class SpanReader:
         return self._positions != before
 
     def _look_for_deleted(self, unknown: UnknownTopicOrPartitionError) -> None:
-        """Wait, and after several attempts drop the partitions that do not exist. Until then the broker may have old metadata."""
+        """Wait for fetchOffset.retryIntervalMs while attempts remain, because the broker may have old metadata.
+
+        After the last attempt report the partitions that do not exist as a loss, and stop reading them. Raises `unknown` if all exist.
+        """
         if self._looks_left:
             self._looks_left -= 1
             time.sleep(self._look_interval_s)
@@ -134,7 +137,8 @@ class SpanReader:
     def _look_for_the_reason(self) -> None:
         """Find out why no records arrive.
 
-        Logs that end before their span are reported as a loss. Raises TimeoutError after kafkaConsumer.pollTimeoutMs.
+        A log that ends before its span is reported as a loss, unless an open transaction holds the records back. Raises TimeoutError if
+        nothing was read for kafkaConsumer.pollTimeoutMs.
         """
         waiting = [tp for tp in self._spans if tp not in self._consumer.finished()]
         try:
@@ -155,7 +159,10 @@ class SpanReader:
             raise TimeoutError(f"{self._where(waiting[0])}: {why} for {self._patience_s:g} s (option kafkaConsumer.pollTimeoutMs)")
 
     def _held_back(self, cut_off: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Return the partitions whose log has the missing records, after an open transaction (above the last stable offset)."""
+        """Return the partitions whose missing records exist above the last stable offset, where an open transaction holds them back.
+
+        cut_off: partitions whose readable records end before their span. Empty with isolation.level=read_uncommitted.
+        """
         if not cut_off or not self._reads_committed:
             return set()
         with reused_consumer({**reading_settings(self._client), "isolation.level": READ_UNCOMMITTED}) as uncommitted:
@@ -163,7 +170,7 @@ class SpanReader:
         return {tp for tp in cut_off if ends[tp] >= self._spans[tp].end}
 
     def _go_on_after(self, gone: OffsetOutOfRangeError) -> None:
-        """Report the lost records, and continue after them."""
+        """Report the lost records, and seek to the next offset to read. Raises `gone` if it names no partition or no offset."""
         tp = gone.partition
         if tp is None or gone.offset is None:
             raise gone

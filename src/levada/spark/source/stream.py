@@ -59,17 +59,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ids = TopicIds()
         self._gone: set[TopicPartition] = set()
         self._has_looked = False
-        """Whether a micro-batch of this run was begun by this reader."""
+        """Whether latestOffset() has looked for losses in this run of the query."""
         self._triggered_at = NEVER
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cluster": None, "_why_unresolved": None}
 
     def initialOffset(self) -> StreamOffset:
-        """Return the offsets at which a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
+        """Return the offsets at which a query without a checkpoint begins. Repeated calls return the same offsets.
 
-        Spark asks also when it replays an unfinished batch 0, where the start is known: it is stored in the end of that batch. So this
-        method does not raise if the start cannot be fetched. The later calls that need the start raise the error.
+        Spark calls this method also when it replays an unfinished batch 0. The end of that batch contains its start, so the result is not
+        needed then. Therefore this method does not raise if Kafka does not answer. The later calls that need the start raise the error.
         """
         if self._initial is None:
             try:
@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._why_unresolved
 
     def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
-        """Return the ends of the logs, and the records lost since `begin`.
+        """Return the end offset of each log, and the losses since the query has reached `begin`.
 
         A broker with old metadata may cause a false loss. So a loss is reported only if it remains after the retries.
         """
@@ -194,10 +194,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logger.warning("%s", missing_topic(topic))
 
     def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return the target of AvailableNow, without offsets that the logs do not reach any more. Those are reported as losses.
+        """Return the end offsets for AvailableNow: the target, limited to the current ends of the logs.
 
-        A query may begin after the target, at an offset or a time that its options name. Then it reads nothing there. Partitions that did
-        not exist when the target was fetched keep their position: without them the checkpoint would lose it.
+        A target beyond the end of its log is reported as a loss. If the options let a query begin after the target, the query reads nothing
+        from this partition. Partitions of `begin` that did not exist when the target was fetched keep their position, so that the
+        checkpoint does not lose it.
         """
         lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
         self._options.on_loss.report(findings(lost, target, latest), logger)
@@ -208,14 +209,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Decisions
 
     def _positions_after_loss(self, lost: Losses, latest: Offsets) -> Offsets:
-        """Return where reading continues after a loss, by partition. This batch reads nothing there; the next one begins there."""
+        """Return the offsets at which reading continues after a loss, by partition.
+
+        The current micro-batch reads nothing from these partitions. The next micro-batch begins at these offsets.
+        """
         onward = {tp: latest[tp] for tp in (*lost.shorter, *lost.remade)}
         if lost.remade and self._options.on_loss is not OnLoss.SKIP:
             onward.update(self._kafka().earliest(lost.remade))
         return onward
 
     def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return the end offsets of partitions that were missing and exist again, if their new logs are to be skipped."""
+        """Return the end offsets of partitions that were missing and exist again. Empty unless onDataLoss=skip skips their new logs."""
         returned = (self._gone & latest.keys()) - begin.keys()
         self._gone = (self._gone | set(lost.gone)) - returned
         return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
@@ -223,9 +227,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limited(self, begin: Offsets, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
         """Return the end offsets of the next micro-batch, by partition.
 
-        begin: the positions that the query has reached. starts: these, and the start offsets of new partitions. ends: the newest offsets.
-        limit: anything but ReadMaxRows means that the batch ends at `ends`. While minOffsetsPerTrigger is not reached, the result is
-        `begin`, so that the batch is empty.
+        begin: the positions that the query has reached. starts: `begin`, and the start offsets of new partitions. ends: the newest
+        offsets. limit: anything but ReadMaxRows means that the batch ends at `ends`. While minOffsetsPerTrigger is not reached, the result
+        is `begin`, so that the batch is empty.
         """
         if not isinstance(limit, ReadMaxRows):
             return ends

@@ -40,7 +40,10 @@ def losses(reached: Offsets, latest: Offsets, *, remade_topics: Collection[str],
 
 
 def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool = False) -> list[str]:
-    """Describe the losses, in a sentence for each partition. is_start: nothing was read yet; `reached` is where the options begin."""
+    """Describe the losses, in a sentence for each partition.
+
+    is_start: whether the query has read nothing yet, so that `reached` has its start offsets.
+    """
     if is_start:
         return [
             f"{tp} is to be read from offset {reached[tp]}, but {f'ends at {latest[tp]}' if tp in latest else 'does not exist any more'}"

@@ -47,7 +47,7 @@ class Typed:
 
     @property
     def columns(self) -> dict[str, DataType]:
-        """The columns of a source whose type differs from an untyped source, and the added columns."""
+        """The types of the columns that these options change or add: decoded keys and values, raw bytes, and corrupt text."""
         types = {side: chosen.data_type for side, chosen in self.formats.items()}
         added: dict[str, DataType] = {name: BinaryType() for name in self.raw.values()}
         return {**types, **added, **({} if self.corrupt is None else {self.corrupt: StringType()})}

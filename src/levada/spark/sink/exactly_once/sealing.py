@@ -38,7 +38,11 @@ SLOT_TIMEOUT_MS = 15 * 60 * 1000
 
 @dataclass(frozen=True)
 class SealedRows(WriterCommitMessage):
-    """The commit message of a task. batches: its rows, which are not in Kafka yet. slot: the transaction that contains them instead."""
+    """The commit message of a task. rows: number and digest of the task's rows.
+
+    batches: the rows as record batches, which are not in Kafka yet. slot: the transaction that contains the rows instead; None if there is
+    no such transaction.
+    """
 
     batch: BatchId
     task: int
@@ -145,8 +149,8 @@ class Sealing:
 class OpenSlot:
     """A transaction in which a task writes its rows.
 
-    producer: made for this transaction only. full_name: the transactional id. outcome: the offset that is committed with the transaction,
-    and that shows later that it was committed.
+    producer: made for this transaction only. full_name: the transactional id. outcome: the offset that the transaction commits
+    for the group full_name. This offset shows later whether the transaction was committed.
     """
 
     def __init__(
