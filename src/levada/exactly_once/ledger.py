@@ -72,12 +72,12 @@ class Entry:
 
 
 def further_groups(group: str, count: int) -> list[str]:
-    """Return the groups in which an entry is continued."""
+    """Return the names of `count` further groups, whose offsets continue the entry of `group`."""
     return [f"{group}~{number}" for number in range(1, count + 1)]
 
 
 def newest(committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> tuple[TopicPartition, OffsetAndMetadata] | None:
-    """Return the newest of a group's offsets. A group has several offsets after the option ledgerTopic was changed."""
+    """Return the newest of a group's offsets. None without offsets. A group has several after a change of ledgerTopic."""
     there = [(tp, offset) for tp, offset in committed.items() if offset is not None]
     return max(there, key=lambda found: (found[1].offset, _number(found[1], "turn")), default=None)
 
@@ -96,7 +96,9 @@ def _number(offset: OffsetAndMetadata, name: str) -> int:
 
 
 def read(group: str, at: TopicPartition, offset: OffsetAndMetadata, further: Sequence[OffsetAndMetadata | None] = ()) -> Entry:
-    """Return the entry that the offsets hold. offset: of the ledger's group. further: of the further groups.
+    """Return the entry that is stored in committed offsets.
+
+    offset: the offset of the ledger's group. further: the offsets of the further groups; None for a group without a committed offset.
 
     Raises CorruptRecordError for offsets that no sink has committed, IllegalStateError for offsets of a newer levada.
     """
@@ -233,7 +235,10 @@ def _why_ahead(batch: BatchId, entry: Entry) -> str:
 
 
 def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, sink_id: str) -> bool:
-    """Return whether a batch that was written before has the same rows now. Raises IllegalStateError if it must not have other rows."""
+    """Return whether a batch that was written before has the same rows now.
+
+    rows: the rows that the batch has now. If they differ, return False with onOtherRows=skip; otherwise raise IllegalStateError.
+    """
     if entry.rows == rows:
         return True
     if policy.other_rows == "skip":

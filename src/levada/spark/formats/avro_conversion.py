@@ -41,7 +41,7 @@ def conversion(reader: ParsedSchema, writer: ParsedSchema | None, names_branches
 
 
 class _Conversions:
-    """Traverses a reader's schema together with the types that the writer may have at each place. Empty if these are not known."""
+    """Traverses a reader's schema together with the types that the writer may have at each place. Without a writer: no types."""
 
     def __init__(self, names: Mapping[str, Any], writer_names: Mapping[str, Any], names_branches: bool) -> None:
         self._names = names
@@ -126,7 +126,7 @@ def _first(schemas: Sequence[Any], writer: Any) -> int | None:
 
 
 def _resolves(writer: Any, reader: Any) -> bool:
-    """Whether fastavro resolves the writer's type to the reader's type. Not for promoted numbers: these need no conversion."""
+    """Whether fastavro resolves the writer's type to the reader's type. False for promoted numbers, which need no conversion."""
     kind, of_writer = kind_of(reader), kind_of(writer)
     if kind not in NAMED or of_writer not in NAMED:
         return kind == of_writer or {kind, of_writer} == {"bytes", "string"}

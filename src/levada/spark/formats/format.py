@@ -78,7 +78,7 @@ class Format(ABC):
     """How a source decodes its keys, or its values. Picklable."""
 
     is_text: ClassVar[bool] = True
-    """Whether a malformed value is shown as text; as base64 otherwise."""
+    """Whether the column for corrupt values shows a malformed value as text. If False, the column shows base64."""
 
     def pinned(self) -> Self:
         """Return a copy that has the schema which the registry has now. The query uses this schema until it ends.

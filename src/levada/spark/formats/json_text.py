@@ -80,7 +80,7 @@ def _far_time(column: str, array: pa.Array) -> SerializationError:
 
 
 def _beyond(path: str, array: pa.Array) -> str | None:
-    """Return an error text for a time outside the years 0001 to 9999, which Arrow would write as another time. None if there is none."""
+    """Return an error text for a time outside the years 0001 to 9999, which Arrow would write as another time; else None."""
     kind = array.type
     if pa.types.is_struct(kind):
         inner = [(f"{path}.{field.name}", child) for field, child in zip(kind, array.flatten(), strict=True)]
