@@ -1,7 +1,7 @@
-"""Three chained groups that read, transform and write in transactions, in processes that are killed; and the verdict on what comes out.
+"""A chain of three groups that read, transform and write in transactions, in processes that are killed; and a check of the output.
 
-Run as a program it is one process of the chain: a member of each of the groups, each in a thread. It goes on until it is killed, or leaves
-in the middle of a transaction.
+As a program, this module is one process of the chain. It runs one member of each group, each in a thread, until it is killed or leaves in
+the middle of a transaction.
 """
 
 from __future__ import annotations
@@ -21,32 +21,35 @@ import levada as lv
 from levada.errors import KafkaError
 
 PARTITIONS = (7, 11, 31)
-"""Of the topics that the groups read. The last group writes to one with as many as the first has."""
+"""The number of partitions of the topic that each group reads."""
 STAGES = len(PARTITIONS)
 MARK = b"+"
-"""What each stage adds to a value."""
+"""Each stage appends this to a value."""
 LEFT = 3
 """The exit status of a process that left by itself."""
 
 
 class Left(BaseException):
-    """The member leaves, without committing what it has read."""
+    """Raised in a member to leave without committing the records that it has read."""
 
 
 def topic(prefix: str, stage: int) -> str:
-    """Return the topic that a stage reads; the last stage writes to that of STAGES."""
+    """Return the name of the topic that a stage reads. Stage n writes to the topic of stage n + 1; the output topic has number STAGES."""
     return f"{prefix}-{stage}"
 
 
 class Outcome(NamedTuple):
-    """What is wrong with the end of a chain, at most a line for each key; and how many records there are."""
+    """The faults in the output of a chain, one line each, and the number of records in the output."""
 
     wrong: list[str]
     records: int
 
 
 def verdict(records: Iterable[tuple[bytes, bytes]], per_key: Mapping[bytes, int]) -> Outcome:
-    """Judge what came out, in the order of the partitions: of each key the numbers 0, 1, ... once, and in this order."""
+    """Check the output of a chain: each key must have the numbers 0, 1, ... once, in this order.
+
+    records: key and value, partition by partition. per_key: how many numbers each key must have.
+    """
     numbers: dict[bytes, list[int]] = defaultdict(list)
     wrong: list[str] = []
     for key, value in records:
@@ -67,7 +70,7 @@ def _difference(found: list[int], count: int) -> str:
 
 
 class Processes:
-    """The processes of a chain, each started again as soon as it ends. A context manager that kills them all."""
+    """The processes of a chain. look() starts ended processes again. A context manager that kills all processes at its end."""
 
     def __init__(self, servers: str, prefix: str, *, count: int, seed: int = 0) -> None:
         self.random = Random(seed)
@@ -76,14 +79,14 @@ class Processes:
         self._running = {f"p{number}": self._start(f"p{number}") for number in range(count)}
 
     def kill_one(self) -> None:
-        """Kill -9 a process."""
+        """Kill a random process with SIGKILL."""
         process = self._running[self.random.choice(sorted(self._running))]
         process.kill()
         process.wait()
         self.killed += 1
 
     def look(self) -> None:
-        """Start again whatever has ended."""
+        """Start again each process that has ended."""
         for name, process in self._running.items():
             if (status := process.poll()) is not None:
                 self.left += status == LEFT
@@ -103,7 +106,7 @@ class Processes:
 
 
 class End:
-    """Reads what comes out of a chain while it runs."""
+    """Reads the output topic of a chain while the chain runs."""
 
     def __init__(self, servers: str, prefix: str) -> None:
         name = topic(prefix, STAGES)
@@ -113,7 +116,7 @@ class End:
         self._consumer.assign(self._consumer.partitions_for(name))
 
     def read(self, timeout_s: float) -> int:
-        """Take what is there within this time; return how many."""
+        """Poll once, for at most timeout_s seconds, and store the records. Returns how many records arrived."""
         found = self._consumer.poll(timeout_s, max_records=100_000)
         for record in found:
             self.records[record.partition].append((bytes(record.key or b""), bytes(record.value or b"")))
@@ -121,13 +124,13 @@ class End:
         return len(found)
 
     def close(self) -> Iterable[tuple[bytes, bytes]]:
-        """Return everything, partition by partition."""
+        """Close the consumer, and return key and value of all stored records, partition by partition."""
         self._consumer.close()
         return [record for partition in sorted(self.records) for record in self.records[partition]]
 
 
 def write(servers: str, prefix: str, records: int, keys: int) -> dict[bytes, int]:
-    """Write what goes into a chain; return how many records each key has."""
+    """Write the input of a chain, and return the number of records of each key."""
     per_key: dict[bytes, int] = dict.fromkeys((b"key-%d" % number for number in range(keys)), 0)
     names = list(per_key)
     with lv.KafkaProducer(bootstrap_servers=servers, delivery_timeout_ms=180_000) as producer:
@@ -139,7 +142,7 @@ def write(servers: str, prefix: str, records: int, keys: int) -> dict[bytes, int
 
 
 class Stage(threading.Thread):
-    """A member of one group. The name of a process whose number is even is a static member's."""
+    """A member of one group, in its own thread. In processes with an even number it is a static member (KIP-345)."""
 
     def __init__(self, servers: str, prefix: str, name: str, stage: int, random: Random) -> None:
         super().__init__(daemon=True)
@@ -165,7 +168,7 @@ class Stage(threading.Thread):
         }
 
     def run(self) -> None:
-        """End the whole process with the first thing that this member cannot go on after."""
+        """Read and write until an error that this member cannot recover from; then end the whole process."""
         try:
             with lv.KafkaProducer(**self._producer_settings) as producer, lv.KafkaConsumer(**self._consumer_settings) as consumer:
                 producer.init_transactions()

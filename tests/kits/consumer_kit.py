@@ -39,7 +39,11 @@ def batch(
     last_offset: int | None = None,
     timestamp: int = 1_000,
 ) -> bytes:
-    """One batch. producer: (id, epoch) makes it transactional. control: a marker of this type. last_offset: as after compaction."""
+    """Return a sealed batch at base_offset.
+
+    epoch: the leader epoch. producer: (producer id, epoch) of a transactional batch. control: the type of a control record, which replaces
+    the values. last_offset: the last offset in the header, which after compaction may be above that of the last record.
+    """
     builder = RecordBatchBuilder(codec=codec)
     if control is not None:
         builder.append(timestamp, struct.pack(">hh", 0, control), b"\0" * 6, ())
@@ -60,7 +64,7 @@ def batch(
 
 
 def emptied(data: bytes) -> bytes:
-    """The batch as compaction leaves it when all its records are gone."""
+    """Return the batch's header alone, as compaction leaves a batch whose records were all removed."""
     header = bytearray(data[:61])
     struct.pack_into(">i", header, 8, 49)
     struct.pack_into(">i", header, _COUNT_AT, 0)
@@ -69,7 +73,7 @@ def emptied(data: bytes) -> bytes:
 
 
 def run_flow(flow: CallerFlow[T]) -> T:
-    """Run a flow that only computes, in this thread."""
+    """Run a flow whose steps are all Compute steps, in this thread, and return its result."""
     try:
         step = next(flow)
         while True:
@@ -86,7 +90,7 @@ def run_flow(flow: CallerFlow[T]) -> T:
 
 
 class Bench:
-    """A subscription, a buffer and a collector, to be fed by hand."""
+    """A subscription, a fetch buffer and a collector, to which a test passes fetched data with fetched()."""
 
     def __init__(
         self, *, options: ReadOptions | None = None, converter: RecordConverter | None = None, reset_to: OffsetSpec | None = None
@@ -102,7 +106,7 @@ class Bench:
         )
 
     def assign(self, *positions: int, stop: int | None = None) -> None:
-        """Assign orders-0, orders-1, ... at these positions."""
+        """Assign orders-0, orders-1, ... with these positions. stop: the stop offset of each; None for no stop offset."""
         tps = [TopicPartition("orders", index) for index in range(len(positions))]
         self.subscription.assign(tps, 0)
         for tp, position in zip(tps, positions, strict=True):
@@ -112,20 +116,20 @@ class Bench:
     def fetched(
         self, data: bytes | memoryview, *, partition: int = 0, aborted: tuple[tuple[int, int], ...] = (), error: Any = None
     ) -> None:
-        """Let a fetch of one partition come in, asked for at its fetch offset."""
+        """Add a completed fetch of one partition to the buffer, from the partition's fetch offset on."""
         state = self.subscription.state(TopicPartition("orders", partition))
         after = -1 if error else offset_after_last_batch(data)
         self.buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, data, after, aborted, error))
 
     def records(self, limit: int = 500) -> list[AnyRecord]:
-        """Collect records."""
+        """Collect at most `limit` records."""
         self.collector.begin()
         return run_flow(self.collector.collect_records(limit)) or []
 
     def position(self, partition: int = 0) -> int:
-        """The offset of the next record to be handed out."""
+        """Return the offset of the next record that the consumer returns."""
         return self.subscription.state(TopicPartition("orders", partition)).position
 
     def offsets(self, limit: int = 500) -> list[int]:
-        """Collect, and return the records' offsets."""
+        """Collect at most `limit` records, and return their offsets."""
         return [record.offset for record in self.records(limit)]

@@ -1,4 +1,4 @@
-"""KafkaConsumer and Scan, as users have them, on the embedded broker's nodes in virtual time."""
+"""KafkaConsumer against nodes of the embedded broker, in virtual time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PORT = 9092
 
 
 class World:
-    """A simulation with a cluster whose nodes are b1, b2, ..., and the consumers made in it."""
+    """A simulation with a cluster whose nodes have the hosts b1, b2, ... settings: of the brokers."""
 
     def __init__(self, simulation: Simulation, nodes: int = 1, **settings: Any) -> None:
         self.simulation = simulation
         self.network = simulation.network
-        # The batches of the tests are as old as the epoch.
+        # The batches of the tests have timestamps near the epoch, so retention by time would delete them.
         settings = {"log_retention_ms": -1, **settings}
         self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
         self.nodes = [
@@ -43,7 +43,7 @@ class World:
         return self.nodes[0].faults
 
     def requests(self, api: str) -> int:
-        """How many requests of an API came in, at all nodes."""
+        """Return how many requests of an API all nodes have received."""
         return sum(node.faults.requests[api] for node in self.nodes)
 
     def topic(self, name: str, partitions: int = 1) -> None:
@@ -54,22 +54,22 @@ class World:
         return self.cluster.partition(self.cluster.topic(topic), partition)
 
     def append(self, topic: str, values: Sequence[bytes | None], partition: int = 0, **kind: Any) -> None:
-        """Append one batch to a log, and wake who waits for it."""
+        """Append one batch to the log of a partition, and replicate it. kind: keyword arguments of batch()."""
         data = batch(0, values, **kind)
         self.append_raw(topic, data, partition)
 
     def append_raw(self, topic: str, data: bytes, partition: int = 0) -> None:
-        """Append a batch as its bytes are."""
+        """Append the bytes of a batch to the log of a partition, and replicate it."""
         found = self.partition(topic, partition)
         found.log.append(RecordBatch(memoryview(bytearray(data))), leader_epoch=found.leader_epoch)
         self.cluster.replicate(found)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Let another node lead a partition, in a new epoch."""
+        """Make another node the leader of a partition."""
         self.cluster.move_leader(self.partition(topic, partition), node_id)
 
     def consumer(self, *partitions: TopicPartition, **settings: Any) -> KafkaConsumer:
-        """A consumer of these partitions, from their beginning unless told otherwise."""
+        """Return a consumer of the cluster, with these partitions assigned if there are any. auto_offset_reset: by default earliest."""
         servers = ",".join(f"b{number}:{PORT}" for number in range(1, len(self.nodes) + 1))
         consumer = self.simulation.consumer({"bootstrap.servers": servers}, **{"auto_offset_reset": "earliest", **settings})
         if partitions:

@@ -1,4 +1,4 @@
-"""A broker node that keeps its logs in a folder, and goes on there after it was closed or has crashed."""
+"""A broker node that stores its logs in a folder, and restores them from the folder after a close or a crash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levada.broker.log.log import PartitionLog
 
 
 class Kept(Bench):
-    """A Bench with a data_dir."""
+    """A Bench whose node stores its logs in a folder."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.data_dir = DataDir(folder, BrokerSettings.of(**settings))
@@ -25,13 +25,13 @@ class Kept(Bench):
         return self.node.log(topic, partition)
 
     def crash(self) -> None:
-        """End as kill -9 does: nothing is flushed, sealed or written any more."""
+        """Release the folder without flushing or writing anything, like kill -9."""
         self.data_dir._lock.close()
 
 
 @contextmanager
 def kept(folder: Path, *, crash: bool = False, **settings: Any) -> Iterator[Kept]:
-    """A node in a folder, for the length of a block; at its end it is closed, or crashes."""
+    """Run a node with this folder. At the end of the block close the node, or let it crash (crash=True)."""
     bench = Kept(folder, **settings)
     try:
         yield bench

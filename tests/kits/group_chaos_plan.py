@@ -1,4 +1,4 @@
-"""What happens to a simulated group, drawn from a seed: what its members do, and faults, as data."""
+"""Draws the plan of a simulated group from a seed: the operations of its members, and faults, as data."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ CODES: Mapping[str, Codes] = {
         **_OF_BOTH,
     },
 }  # fmt: skip
-"""What the brokers answer, once or a few times, without having done anything: by protocol and API."""
+"""By group protocol and API, errors that brokers answer with once or twice, without executing the request."""
 
 
 def draw_group(seed: int, steps: int = STEPS, **settings: Any) -> Plan:
-    """Return the plan of a seed. settings: of the members, instead of those that the seed would choose; group_protocol is classic.
+    """Return the plan of a seed. settings: replace the members' settings that the seed gives. group_protocol: by default classic.
 
-    In every second seed the members write what they read on in transactions, in which they pause now and then; in the others half of them
-    commit by themselves.
+    With an odd seed the members write the records that they have read, in transactions with pauses. With an even seed, auto-commit is
+    enabled with a probability of one half.
     """
     random = Random(seed)
     protocol = settings.get("group_protocol", "classic")
@@ -74,7 +74,7 @@ def _assignor(random: Random, protocol: str) -> dict[str, Any]:
 
 
 class _Steps:
-    """Draws steps. Its methods are named as the steps are, and draw their arguments."""
+    """Draws steps. Each method has the name of a step, and draws the step's arguments."""
 
     def __init__(self, random: Random, codes: Codes) -> None:
         self._random = random
@@ -110,11 +110,11 @@ class _Steps:
         return self._member(), self._random.choice([("t",), ("t", "u")])
 
     def idle(self) -> tuple[int]:
-        """All members are slow: some longer than the session's time-out lets pass, some longer than max.poll.interval.ms."""
+        """All members pause, in ms; some pauses are longer than the session timeout, some longer than max.poll.interval.ms."""
         return (self._random.choice([1_000, 8_000, 25_000]),)
 
     def slow(self) -> tuple[int, int]:
-        """One member is slow, the others go on."""
+        """One member pauses, in ms; the others continue."""
         return self._member(), self._random.choice([5_000, 22_000])
 
     # Faults

@@ -1,4 +1,4 @@
-"""Members of groups, of either protocol, without a client: they send what they are told to, right or wrong."""
+"""Members of classic and consumer groups without a client. They make any request that a test wants, valid or not."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ FIRST_VERSION_WITH_MEMBERS = 3
 
 
 def subscription(*topics: str, owned: Mapping[str, Sequence[int]] | None = None, version: int = 1) -> bytes:
-    """What a consumer tells an assignor. owned: the partitions that it reads."""
+    """Return a consumer's subscription, as JoinGroup has it. owned: the partitions that the consumer owns, by topic."""
     told = [OwnedTopic(topic=topic, partitions=list(partitions)) for topic, partitions in (owned or {}).items()]
     return encode_prefixed(ConsumerProtocolSubscription(topics=list(topics), owned_partitions=told), version)
 
 
 def assignment(**topics: Sequence[int]) -> bytes:
-    """What a leader assigns to a consumer."""
+    """Return an assignment for a consumer, as SyncGroup has it: partitions by topic."""
     given = [AssignedTopic(topic=topic, partitions=list(partitions)) for topic, partitions in topics.items()]
     return encode_prefixed(ConsumerProtocolAssignment(assigned_partitions=given), 1)
 
 
 def assigned(data: bytes) -> dict[str, list[int]]:
-    """What a consumer reads in its assignment."""
+    """Return the partitions by topic in an assignment."""
     return {topic.topic: topic.partitions for topic in decode_prefixed(ConsumerProtocolAssignment, data).assigned_partitions}
 
 
@@ -46,7 +46,7 @@ def protocols(*names: str, metadata: bytes = b"") -> list[JoinGroupRequestProtoc
 
 
 class GroupMember:
-    """What a member knows of itself, and the requests it makes from that. Keyword arguments of the methods go into the request."""
+    """A member of a classic group: its id and generation, and its requests. Keyword arguments of a method replace fields of the request."""
 
     def __init__(self, group: str, *, instance: str | None = None, offers: Sequence[JoinGroupRequestProtocol] = ()) -> None:
         self.group = group
@@ -88,7 +88,7 @@ class GroupMember:
         return OffsetCommitRequest(**{**self._named, "generation_id_or_member_epoch": self.generation, "topics": topics, **fields})
 
     def take(self, joined: Any) -> Any:
-        """Keep what an answer to a join says."""
+        """Store member id, generation and protocol of a JoinGroup response, and return the response."""
         self.id, self.generation, self.protocol = joined.member_id, joined.generation_id, joined.protocol_name
         return joined
 
@@ -98,7 +98,7 @@ class GroupMember:
 
 
 class ConsumerGroupMember:
-    """A member of a consumer group (KIP-848). has: what it reads, by the answers that it took."""
+    """A member of a consumer group (KIP-848). has: the partitions that the last response with an assignment has assigned."""
 
     def __init__(self, group: str, member_id: str, *, topics: Sequence[str] = ("t",), instance: str | None = None) -> None:
         self.group = group
@@ -109,17 +109,17 @@ class ConsumerGroupMember:
         self.has: frozenset[tuple[UUID, int]] = frozenset()
 
     def join(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        """The first heartbeat, with everything in it."""
+        """Return the first heartbeat of a member, with all fields."""
         told = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": self.topics, "topic_partitions": []}
         return self.beat(**{**told, "member_epoch": 0, **fields})
 
     def beat(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        """One that says that nothing has changed."""
+        """Return a heartbeat that reports no change."""
         named = {"group_id": self.group, "member_id": self.id, "instance_id": self.instance, "member_epoch": self.epoch}
         return ConsumerGroupHeartbeatRequest(**{**named, **fields})
 
     def owning(self, partitions: Collection[tuple[UUID, int]] | None = None, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        """One that says what the member owns: what it has been assigned last, or these."""
+        """Return a heartbeat with the partitions that the member owns. Default: the partitions in `has`."""
         owned = sorted(self.has if partitions is None else partitions)
         grouped = groupby(owned, key=lambda partition: partition[0])
         told = [TopicPartitions(topic_id=topic, partitions=[index for _, index in found]) for topic, found in grouped]
@@ -129,7 +129,7 @@ class ConsumerGroupMember:
         return self.beat(member_epoch=epoch)
 
     def take(self, answer: Any) -> Any:
-        """Keep what an answer says."""
+        """Store member id, epoch and assignment of a heartbeat response, and return the response."""
         if not answer.error_code:
             self.id, self.epoch = answer.member_id, answer.member_epoch
         if answer.assignment is not None:

@@ -1,4 +1,4 @@
-"""JSON for tests: what a decoder makes of a few values, and documents of every kind, good and bad, by a schema."""
+"""JSON for tests: decodes values, and generates valid and invalid documents of a schema."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ SYNTAX_FAULTS = ["xyz", "nul", "01", "-", "1.", ".5", "1e", "+1", '"\\x"', '"a',
 
 
 def decode(schema: pa.Schema | dict[str, Any], values: Iterable[bytes | str | None]) -> JsonColumns:
-    """Return what a decoder makes of values, after looking whether Arrow finds it sound."""
+    """Decode values with a new decoder, validate the Arrow arrays of the result, and return it."""
     kinds = schema if isinstance(schema, pa.Schema) else pa.schema(list(schema.items()))
     data = [value.encode() if isinstance(value, str) else value for value in values]
     found = JsonDecoder(kinds).decode(pa.array(data, pa.binary()))
@@ -116,20 +116,24 @@ def decode(schema: pa.Schema | dict[str, Any], values: Iterable[bytes | str | No
 
 
 def value_of(kind: pa.DataType, text: str | bytes) -> Any:
-    """Return what a field of this type with this value becomes, BAD if it makes the record malformed."""
+    """Return the decoded value of a field of this type. BAD if the text makes the record malformed. text: the JSON of the field."""
     found = decode({"f": kind}, [b'{"f":%s}' % (text.encode() if isinstance(text, str) else text)])
     return BAD if found.malformed[0].as_py() else found.rows[0].as_py()["f"]
 
 
 class Documents:
-    """Makes documents of a schema, the same ones for the same seed."""
+    """Generates documents of a schema. Equal seeds give equal documents."""
 
     def __init__(self, schema: Sequence[pa.Field], seed: int) -> None:
         self._schema = list(schema)
         self._chance = random.Random(seed)
 
     def make(self, count: int, faults: float = 0.1) -> list[str]:
-        """Return documents; of that many values each is one that is not of its field's type, and half as often not JSON."""
+        """Return `count` documents.
+
+        faults: about the share of documents with a fault. Half of the faults are text that is not JSON, half a value that does not fit its
+        field's type.
+        """
         return [self._object(self._schema, faults / max(len(self._schema), 1)) for _ in range(count)]
 
     def _object(self, fields: list[pa.Field], faults: float) -> str:

@@ -1,4 +1,4 @@
-"""A Kerberos realm for tests, with a ticket server of its own on this machine. Needs MIT Kerberos and the packages gssapi and k5test."""
+"""A Kerberos realm for tests, with its own ticket server (KDC) on this machine. Needs MIT Kerberos and the packages gssapi and k5test."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Kdc:
         return path
 
     def stop(self) -> None:
-        """No ticket server answers from now on."""
+        """Stop the ticket server."""
         self._realm.stop_kdc()
 
     def start(self) -> None:
-        """It answers again."""
+        """Start the ticket server again."""
         self._realm.start_kdc()
 
 
 @contextmanager
 def running() -> Iterator[Kdc]:
-    """Run a realm, which is that of this process meanwhile. Skips the test where there cannot be one."""
+    """Run a realm, and set this process's environment to use it. Skips the test if MIT Kerberos or a package is missing."""
     if shutil.which("krb5kdc", path=f"{os.environ['PATH']}:/usr/sbin") is None:
         pytest.skip("MIT Kerberos is missing: krb5kdc (`make kerberos` installs it)")
     for package in ("gssapi", "k5test"):
         pytest.importorskip(package, reason=f"the package {package} is missing (`make kerberos` installs it)")
     from k5test.realm import K5Realm
 
-    # Principals are those of addresses, as 127.0.0.1, whatever this machine's names are.
+    # Principals contain the address 127.0.0.1, so that they do not depend on the names of this machine.
     plain_names = {"dns_canonicalize_hostname": "false", "rdns": "false"}
     settings = {"libdefaults": plain_names, "realms": {"$realm": {"kdc": "127.0.0.1:$port0"}}}
     port = max(free_ports(_PORTS_OF_A_REALM))

@@ -1,8 +1,7 @@
-"""When the partitions of a topic could be written, as the brokers themselves told it: what of a gap is theirs, and what is the client's.
+"""Records when the partitions of a topic could be written, to divide a gap in acknowledgements between brokers and client.
 
-A thread asks every node for the topic's metadata all the time, over connections of its own. A partition can be written while it has a
-leader that answers, and no in-sync replica that does not: with acks=all a leader waits for the others until the controller has taken them
-out.
+A thread asks every node for the topic's metadata again and again, over its own connections. A partition can be written while its leader
+and all its in-sync replicas answer: with acks=all a leader waits for an in-sync replica until the controller has removed it from the ISR.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SIZE = struct.Struct(">i")
 
 
 class Span(NamedTuple):
-    """From one moment to another, in milliseconds of the recorders' clock."""
+    """A time span, in milliseconds of the history recorders' monotonic clock."""
 
     begin_ms: int
     end_ms: int
@@ -43,7 +42,7 @@ class Span(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The longest time between two acknowledgements of a partition. brokers_ms: of these the partition could not be written."""
+    """The longest time between two acknowledgements of a partition. brokers_ms: how long in this time the partition was not writable."""
 
     partition: int
     span: Span
@@ -58,14 +57,14 @@ class Gap(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Which partitions could not be written at a moment."""
+    """The partitions that could not be written at one moment."""
 
     at_ms: int
     unwritable: frozenset[int]
 
 
 class LeaderWatch:
-    """A context manager; ask it for gaps() at any time."""
+    """Watches a topic while the context manager is open. gaps() may be called at any time."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._asked = [_Asked(node, topic) for node in cluster.nodes]
@@ -84,7 +83,7 @@ class LeaderWatch:
             asked.close()
 
     def gaps(self, events: Iterable[Event]) -> list[Gap]:
-        """As gaps_in(), of what was told so far."""
+        """Return gaps_in() for the samples that were taken so far."""
         return gaps_in(events, self._samples)
 
     def _watch(self) -> None:
@@ -95,7 +94,7 @@ class LeaderWatch:
 
 
 def gaps_in(events: Iterable[Event], samples: Sequence[Sample]) -> list[Gap]:
-    """Return each partition's longest gap, the one first of which most is the client's."""
+    """Return each partition's longest gap, sorted by the time that the client has to explain (clients_ms), longest first."""
     times: dict[int, list[int]] = {}
     for event in events:
         if (event.op, event.type) == (Op.SEND, Type.OK):
@@ -106,14 +105,17 @@ def gaps_in(events: Iterable[Event], samples: Sequence[Sample]) -> list[Gap]:
 
 
 def _unwritable(partition: int, samples: Sequence[Sample]) -> Iterator[Span]:
-    """A partition counts as unwritable from the moment a sample says so until one says otherwise."""
+    """Yield the spans in which a partition was not writable. Each sample counts until the next sample."""
     for sample, following in pairwise(samples):
         if partition in sample.unwritable:
             yield Span(sample.at_ms, following.at_ms)
 
 
 def _unready(told: dict[int, list[Any]]) -> Iterable[int]:
-    """The partitions that a node which answers calls led by one that does not, or in sync with one that does not."""
+    """Yield the partitions whose leader, or one of whose in-sync replicas, does not answer.
+
+    told: the metadata of the partitions, by the id of each node that answers.
+    """
     for partitions in told.values():
         for partition in partitions:
             if not {partition.leader_id, *partition.isr_nodes} <= told.keys():
@@ -121,7 +123,7 @@ def _unready(told: dict[int, list[Any]]) -> Iterable[int]:
 
 
 class _Asked:
-    """One node, and the connection to it."""
+    """One node of the cluster, and the connection on which metadata is requested."""
 
     def __init__(self, node: KafkaNode, topic: str) -> None:
         self.node = node
@@ -130,7 +132,7 @@ class _Asked:
         self._connection: socket.socket | None = None
 
     def ask(self) -> list[Any] | None:
-        """Return the topic's partitions, None from a node that does not answer."""
+        """Return the metadata of the topic's partitions. None if the node does not answer within ANSWER_S seconds."""
         try:
             if self._connection is None:
                 self._connection = socket.create_connection(("127.0.0.1", self.node.ports["PLAINTEXT"]), timeout=ANSWER_S)

@@ -1,4 +1,4 @@
-"""Damage to valid bytes, as row M-C2 of the fault matrix lists it, the same for the same seed."""
+"""Random damage to valid bytes. Equal seeds give equal damage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DAMAGE: list[Callable[[bytearray, int, Random], None]] = [_set, _flip, _insert, 
 
 
 def damaged(data: bytes | bytearray, random: Random, start: int = 0) -> bytes:
-    """A copy with one to three faults behind `start`."""
+    """Return a copy with one to three faults at or after the index `start`."""
     changed = bytearray(data)
     for _ in range(random.randint(1, 3)):
         if len(changed) > start:

@@ -1,4 +1,4 @@
-"""Programs that run in a session of their own with all that they start, and what can be done to all of that at once. Linux only."""
+"""Finds, signals and kills all processes of a session: a program and the processes that it has started. Linux only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def members(leader: int) -> list[int]:
-    """Return every process of a session, however they are grouped."""
+    """Return the ids of all processes of a session, in any process group. leader: the session's id."""
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(pid, leader)]  # noqa: PTH208
 
 
 def kill_session(leader: int) -> None:
-    """Kill every process of a session, until none is left."""
+    """Send SIGKILL to the processes of a session until none runs any more. leader: the session's id."""
     while found := members(leader):
         signal_all(found, signal.SIGKILL)
         time.sleep(0.02)
@@ -34,7 +34,7 @@ def belongs(pid: int, session: int) -> bool:
 
 
 def session_of(pid: int) -> int | None:
-    """Return the session that a process runs in, None where it does not run; a zombie does not."""
+    """Return the id of the session that a process runs in. None if the process does not exist or is a zombie."""
     try:
         state, _, _, session = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -43,12 +43,12 @@ def session_of(pid: int) -> int | None:
 
 
 def parent(pid: int) -> int:
-    """Return the process that started another one."""
+    """Return the id of a process's parent."""
     return int(_stat(pid)[1])
 
 
 def command_line(pid: int) -> str:
-    """Return what a process was started with."""
+    """Return the command line of a process, with spaces between the arguments."""
     return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 

@@ -1,7 +1,7 @@
-"""Failed tests are run once more, alone, when all others are done: `pytest --run-failed-again`.
+"""A pytest plugin that runs failed tests once more, alone, after all other tests: `pytest --run-failed-again`.
 
-A test that passes then depends on the pace of the machine, or on what ran beside it. It does not fail the run, whose last lines name it
-as shaky, and say why it failed first.
+A test that passes alone depends on the speed of the machine, or on tests that ran at the same time. If all failed tests pass alone, the run
+does not fail. Its last lines name these tests as shaky, with the reason of the first failure.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import pytest
 
 OPTION = "--run-failed-again"
 MOST = 10
-"""How many may fail: if there are more, something is broken."""
+"""The most failed tests that are run again. If more fail, the cause is not chance."""
 SHAKY = "shaky"
 PASSED = re.compile(r"^=.* (\d+) passed\b.* =+$", re.MULTILINE)
-"""The last line of a report."""
+"""Matches the last line of a pytest report. Group 1 is the number of passed tests."""
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option --run-failed-again."""
     parser.addoption(OPTION, action="store_true", help="run tests that failed once more, alone; one that passes then is told of as shaky")
 
 
 def register(config: pytest.Config) -> None:
-    """Do so, if the option is set, in the process that writes the report."""
+    """Register the plugin if the option is set, but not in the workers of pytest-xdist."""
     if config.getoption(OPTION) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(RunAgain(config))
 
 
 class Again(NamedTuple):
-    """How the second run ended. passed: tests that passed; one that is skipped does not show that it passes."""
+    """The result of the second run. passed: the number of passed tests; skipped tests do not count."""
 
     returncode: int
     passed: int
@@ -41,7 +41,7 @@ class Again(NamedTuple):
 
 
 class RunAgain:
-    """The plugin."""
+    """The plugin that register() adds."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -49,7 +49,7 @@ class RunAgain:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Run again what failed; workers have ended by now, and the report is not written yet."""
+        """Run the failed tests again. At this point the workers have ended, and the report is not written yet."""
         reporter = self._reporter()
         failed = [report for kind in ("failed", "error") for report in reporter.stats.get(kind, [])]
         if exitstatus != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed) <= MOST:
@@ -65,13 +65,13 @@ class RunAgain:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self) -> None:
-        """Show how shaky tests failed."""
+        """Write the first failure of each shaky test."""
         for report in self._shaky:
             self._reporter().section(f"{SHAKY}: {report.nodeid} failed first, and passed alone")
             self._reporter().write_line(f"{report.longreprtext}\n{report.capstdout}{report.capstderr}{report.caplog}")
 
     def pytest_unconfigure(self) -> None:
-        """Name them in the last lines."""
+        """Name the shaky tests in the last lines of the output."""
         for report in self._shaky:
             reason = report.longreprtext.strip().rpartition("\n")[2]
             print(f"SHAKY {report.nodeid}: failed first ({reason}), and passed alone. It has to be mended.")

@@ -1,4 +1,4 @@
-"""Members of share groups as the peers have them, each stepped by a test: poll() accepts what it returns, and waits until that is taken."""
+"""Share consumers of levada, confluent-kafka and Java with one interface. poll() accepts its records, and commits that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_S = 0.3
 
 
 class Seen(NamedTuple):
-    """A record that a member was handed and has accepted."""
+    """A record that a share consumer has returned."""
 
     partition: int
     offset: int
@@ -43,7 +43,7 @@ class LevadaShareMember:
         return [Seen(record.partition, record.offset, record.value) for record in found]
 
     def release_some(self) -> list[Seen]:
-        """Poll, and let others have what comes."""
+        """Poll, release the records so that other members can get them, and return the records."""
         found = self._consumer.poll(POLL_S)
         self._consumer.acknowledge(found, "release")
         self._consumer.commit()
@@ -81,7 +81,7 @@ class ConfluentShareMember:
 
 
 class JavaShareMember:
-    """program: tests/java/ShareClients.java."""
+    """Kafka's own share consumer. program: the running tests/java/ShareClients.java."""
 
     def __init__(self, program: Any, servers: str, group: str, topic: str) -> None:
         self._program, self._name = program, uuid4().hex
@@ -103,9 +103,9 @@ class JavaShareMember:
 
 
 def new_share_group(api: Any, kafka: Any, **settings: str) -> str:
-    """Return the name of a share group that reads from the beginning, and whose members soon know what they have. api: levada's names."""
+    """Configure a new share group to read from the beginning, with short intervals. Returns its name. api: levada, or the same names."""
     group = f"share-{uuid4()}"
-    # Kafka's coordinators tell members with their next heartbeats; the embedded broker's tests set the time between these for all groups.
+    # Members get assignments with their next heartbeat. Tests of the embedded broker set the heartbeat interval for all groups.
     quick = {"share_heartbeat_interval_ms": "200", "share_assignment_interval_ms": "0"} if isinstance(kafka, KafkaCluster) else {}
     with api.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
         configure_group(client, group, **{"share_auto_offset_reset": "earliest", **quick, **settings})
@@ -113,7 +113,7 @@ def new_share_group(api: Any, kafka: Any, **settings: str) -> str:
 
 
 def configure_group(client: Any, group: str, **settings: str) -> None:
-    """Set a group's settings; dots are underscores."""
+    """Set configs of a group. settings: their names with underscores for dots."""
     configs = [AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value) for name, value in settings.items()]
     resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=configs)
     answer = client.request(IncrementalAlterConfigsRequest(resources=[resource]))

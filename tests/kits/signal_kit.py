@@ -13,11 +13,11 @@ from typing import Any
 
 
 class Strike(Exception):
-    """What the handler raises."""
+    """Raised by the signal handler."""
 
 
 class Striker:
-    """Sends SIGUSR1 to this process a random time after each arm()."""
+    """Sends SIGUSR1 to this process a random time after each arm(). longest_s: the longest time in seconds."""
 
     def __init__(self, random: Random, longest_s: float) -> None:
         self._random = random
@@ -27,7 +27,7 @@ class Striker:
         self._thread = threading.Thread(target=self._run, name="striker")
 
     def arm(self) -> None:
-        """Have one signal sent soon."""
+        """Send one signal within longest_s seconds."""
         self._armed.set()
 
     def _run(self) -> None:
@@ -40,7 +40,7 @@ class Striker:
 
 @contextmanager
 def striking(random: Random, longest_s: float = 0.004) -> Iterator[Striker]:
-    """Handle SIGUSR1 by raising Strike."""
+    """Within the block, raise Strike for each SIGUSR1. Yields the Striker that sends the signals."""
 
     def strike(number: int, frame: FrameType | None) -> Any:
         raise Strike

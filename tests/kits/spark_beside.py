@@ -1,4 +1,4 @@
-"""Generated options for format("levada") and Spark's own format("kafka"), and what comes of a query: rows or a kind of error."""
+"""Generated options for format("levada") and Spark's own format("kafka"), and the result of a query: rows or a kind of error."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ BOTH = ("kafka", "levada")
 
 
 class Refused(NamedTuple):
-    """A query that failed. kind: of KINDS."""
+    """A query that failed. kind: a key of KINDS, or UNKNOWN."""
 
     kind: str
     message: str
 
 
 Outcome = Any
-"""Refused, or what a query gave."""
+"""Refused, or the result of a query that succeeded."""
 
 
 def outcome(run: Callable[[], Any], attempts: int = 3) -> Outcome:
-    """Return what a query gives, or how it failed."""
+    """Return the result of a query, or Refused. attempts: how often a query runs that fails because of the machine."""
     try:
         return run()
     except Exception as error:
         if attempts > 1 and any(fault in str(error) for fault in NO_FAULTS_OF_THE_QUERY):
             return outcome(run, attempts - 1)
-        # Which exception it is depends on the way through the JVM; what it says does not.
+        # The class of the exception depends on the way through the JVM; its text does not.
         return Refused(kind_of(str(error)), str(error))
 
 
@@ -45,7 +45,7 @@ def of_both(run: Callable[[str], Any]) -> dict[str, Outcome]:
 
 
 def assert_same(found: Mapping[str, Outcome], given: Mapping[str, str]) -> None:
-    """Compare rows, or the kinds of the errors."""
+    """Assert that both sources returned equal rows, or errors of the same kind. given: the query's options."""
     theirs, ours = (found[source] for source in BOTH)
     if isinstance(theirs, Refused) and OF_ITS_THREADS in theirs.message:
         pytest.skip(f"the connector has no answer, its own threads were in each other's way three times: {given}")
@@ -58,7 +58,10 @@ def assert_same(found: Mapping[str, Outcome], given: Mapping[str, str]) -> None:
 
 
 def is_missed_by_the_connector(given: Mapping[str, str], ours: Outcome) -> bool:
-    """Whether only levada has to refuse: where it cuts partitions, the connector reads nothing of those that end before they start."""
+    """Whether only levada reports that a partition's end is before its start.
+
+    If the options make the connector split partitions, it silently reads nothing from such a partition.
+    """
     return isinstance(ours, Refused) and ours.kind == BACKWARDS and not {"minPartitions", "maxRecordsPerPartition"}.isdisjoint(given)
 
 
@@ -87,11 +90,11 @@ KINDS: Mapping[str, str] = {
     "no such partition": "Invalid partition: -2|Partition 7 of topic|partition (?:-2|7): the topic has",
     "name of no topic": "InvalidTopic",
 }
-"""What both say, or what the connector says and what levada says."""
+"""By kind, a pattern of the texts of both sources."""
 
 
 def kind_of(message: str) -> str:
-    """Return the kind of an error by what it says."""
+    """Return the kind of an error by its text, or UNKNOWN."""
     return next((kind for kind, said in KINDS.items() if re.search(said, message)), UNKNOWN)
 
 
@@ -99,7 +102,7 @@ def kind_of(message: str) -> str:
 
 
 def batch_options(random: Random, topics: Topics, always: str | None = None) -> dict[str, str]:
-    """Options of a batch query: mostly sensible ones, some that have to be refused. always: a kind of topic that is among those read."""
+    """Return random options of a batch query; some are invalid. always: a kind of topic that the query must read; None for any."""
     kinds = random.sample(sorted(topics.sizes), random.choice([1, 1, 2, 3]))
     kinds = [always, *(kind for kind in kinds[1:] if kind != always)] if always else kinds
     partitions = {topics.name(kind): list(range(topics.sizes[kind])) for kind in kinds}
@@ -121,7 +124,7 @@ def batch_options(random: Random, topics: Topics, always: str | None = None) -> 
 
 
 def selection(random: Random, partitions: Mapping[str, list[int]]) -> dict[str, str]:
-    """Choose topics by name, by pattern or by partition; now and then one that does not exist."""
+    """Return an option that names these topics by name, pattern or partition, and sometimes a topic that does not exist."""
     missing = ["beside-missing"] if random.random() < 0.05 else []
     match random.choice(["subscribe", "assign", "subscribePattern"]):
         case "subscribe":
@@ -133,7 +136,10 @@ def selection(random: Random, partitions: Mapping[str, list[int]]) -> dict[str, 
 
 
 def bound(random: Random, side: str, word: str, partitions: Mapping[str, list[int]]) -> dict[str, str]:
-    """Where a query begins or ends: left out, a word, offsets, or times. Of offsets some are beyond the log or before its start."""
+    """Return an option for the start or the end of a query: none, a word, offsets, or times.
+
+    side: "starting" or "ending". word: the value of startingOffsets or endingOffsets that is a word. Some offsets are outside of the log.
+    """
 
     def each(value: Callable[[], int]) -> str:
         return json.dumps({topic: {str(number): value() for number in numbers} for topic, numbers in partitions.items()})

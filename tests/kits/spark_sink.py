@@ -1,4 +1,4 @@
-"""Drives the sink as Spark does, without a Spark session: tasks, commit, abort, runs, and drivers that die."""
+"""Calls the sink as Spark does, without a Spark session: tasks, commit, abort, new runs, and drivers that crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 class Task:
-    """What PySpark's TaskContext says in a task."""
+    """Takes the place of PySpark's TaskContext in a task."""
 
     def __init__(self, partition: int, attempt: int, properties: Mapping[str, str]) -> None:
         self._partition, self._attempt, self._properties = partition, attempt, properties
@@ -37,7 +37,7 @@ class Task:
 
 
 class Query:
-    """A streaming query as far as a sink sees it: its checkpoint outlives its runs."""
+    """A streaming query as a sink sees it: all its runs have one query id, and each run has its own run id."""
 
     def __init__(self, kafka: Any, topic: str, **options: str) -> None:
         self.options = {
@@ -51,7 +51,7 @@ class Query:
         self.is_stream = True
 
     def restart(self) -> None:
-        """A new run."""
+        """Give the query a new run id, as a restart from its checkpoint does."""
         self.run_id = str(uuid.uuid4())
 
     def writer(self) -> Any:
@@ -87,7 +87,7 @@ class Query:
 
 
 class Died(BaseException):
-    """Stands for the end of a process: nothing that it might still do is done."""
+    """Raised in place of a crash of the process. `except Exception` does not catch it."""
 
 
 def dying(call: Any, when: str) -> Any:

@@ -24,7 +24,7 @@ from levada.types import IsolationLevel
 
 
 class Given(NamedTuple):
-    """What InitProducerId and EndTxn answer."""
+    """The fields of a response to InitProducerId or EndTxn."""
 
     code: ErrorCode
     producer_id: int
@@ -32,7 +32,10 @@ class Given(NamedTuple):
 
 
 class TransactionalProducer:
-    """Sends what it is told to, right or wrong. versions: TV2 (transaction.version 2) or TV1, as clients choose them."""
+    """Sends any transactional request that a test wants, valid or not.
+
+    tv2: whether the default request versions are those of a client with transaction.version 2 (KIP-890); otherwise older ones.
+    """
 
     def __init__(
         self, client: Client, transactional_id: str = "tx", *, tv2: bool = True, topic: str = "t", timestamp: int = START_MS
@@ -65,7 +68,7 @@ class TransactionalProducer:
         return ErrorCode(self.client.ask(request, version).error_code)
 
     def write(self, *values: bytes, partition: int = 0, version: int | None = None, sequence: int | None = None) -> ErrorCode:
-        """Produce one batch; the sequence goes on when that worked."""
+        """Produce one batch. The next sequence number advances only if the broker returns no error."""
         sequence = self.sequence if sequence is None else sequence
         request = self.batch_of(*values, partition=partition, sequence=sequence)
         answer = self.client.ask(request, (12 if self.tv2 else 11) if version is None else version).responses[0].partition_responses[0]
@@ -115,7 +118,7 @@ def given_by(answer: Any) -> Given:
 
 
 def read(client: Client, topic: str = "t", offset: int = 0, *, committed: bool = True, **options: Any) -> PartitionData:
-    """Fetch as a reader of committed data does, or as one who takes all."""
+    """Fetch with isolation level read_committed, or with committed=False read_uncommitted."""
     request = fetch_request(topic, offset, **options)
     request.isolation_level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     return only_partition(client.ask(request, 12))
