@@ -1,7 +1,7 @@
-"""The APIs of levada in one style, the blocking one, so that a test of an API is written once.
+"""All APIs of levada in the blocking style, so that one test covers each of them.
 
-BLOCKING is levada itself. AsyncioApi drives the asyncio clients on an event loop in the test's own thread. SimulatedApi makes the real
-blocking clients in a Simulation, where waiting is letting virtual time pass.
+The blocking API is levada itself. AsyncioApi runs the asyncio clients on an event loop in the test's thread. SimulatedApi makes the
+blocking clients in a Simulation: a call that waits advances the virtual time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RECREATE_ATTEMPTS = 100
 
 
 async def cancelled_soon(action: Any, random: Random) -> Any:
-    """Await something, and cancel it a random while later; None when the cancellation came first."""
+    """Start an awaitable, and cancel it after at most 3 ms. Returns its result, or None if it was cancelled before its end."""
     task = asyncio.ensure_future(action)
     await asyncio.sleep(random.random() ** 3 * 0.003)
     task.cancel()
@@ -40,9 +40,10 @@ async def cancelled_soon(action: Any, random: Random) -> Any:
 
 
 def recreate(admin: Any, topic: str) -> None:
-    """Delete a topic of one partition and create it again, as a busy broker lets one.
+    """Delete a topic of one partition and create it again.
 
-    Clients that ask for its metadata meanwhile may have the broker create it; then that one is deleted, too.
+    If a client's Metadata request makes the broker create the topic in between, that topic is deleted as well. Fails the test after
+    RECREATE_ATTEMPTS attempts.
     """
     for _ in range(RECREATE_ATTEMPTS):
         with suppress(UnknownTopicOrPartitionError):
@@ -56,12 +57,12 @@ def recreate(admin: Any, topic: str) -> None:
 
 
 def _inner(argument: Any) -> Any:
-    """What an asyncio client is to be given for something of the blocking style: a client, or a method of one."""
+    """Return the asyncio object behind an argument in blocking style: a client, or a method of a client."""
     return argument._inner if isinstance(argument, Blocking) else getattr(argument, "__wrapped__", argument)
 
 
 class Blocking:
-    """Something to be awaited, as something that blocks."""
+    """Wraps an asyncio client or result: its coroutines become blocking calls, and its async iterators become iterators."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, inner: Any) -> None:
         self._loop = loop
@@ -114,14 +115,14 @@ class Blocking:
 
 
 class Api:
-    """levada's names, with clients of one kind."""
+    """The names of the package levada. A subclass replaces the clients."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(lv, name)
 
 
 class AsyncioApi(Api):
-    """See the module's text. close() ends the loop."""
+    """The asyncio clients in blocking style. close() closes their event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -157,7 +158,7 @@ class AsyncioApi(Api):
 
 
 class SimulatedKafka:
-    """A broker in virtual time; has what the fixture any_kafka has."""
+    """A broker in virtual time, with the interface of the fixture any_kafka."""
 
     bootstrap_servers = "kafka:9092"
 
@@ -176,7 +177,7 @@ class SimulatedKafka:
 
 
 class SimulatedTime:
-    """Stands for the module `time` in a test."""
+    """Replaces the module `time` in a test: virtual time, which sleep() advances."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -195,7 +196,7 @@ class SimulatedTime:
 
 
 class SimulatedApi(Api):
-    """See the module's text."""
+    """The blocking clients of a Simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.KafkaProducer = simulation.producer
@@ -216,11 +217,11 @@ WITH_SOCKETS = [
 SIMULATED = pytest.param(("simulation", ""), id="simulation")
 EVERYWHERE = [*WITH_SOCKETS, SIMULATED]
 BOTH_APIS = [pytest.param(("asyncio", "embedded"), id="asyncio-embedded"), SIMULATED]
-"""Of the cheapest brokers: for what no broker can make different."""
+"""Each API with its fastest broker, for behaviour that does not depend on the broker."""
 
 
 def api_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Yield a broker, with the test module's `lv` made one of the APIs; request.param is one of EVERYWHERE."""
+    """Yield a broker, and set the name `lv` of the test module to one of the APIs. request.param: one of EVERYWHERE."""
     api, kafka = request.param
     if api == "blocking":
         yield request.getfixturevalue(kafka)

@@ -1,4 +1,4 @@
-"""A client of a BrokerNode without a network: real frames, a clock that the test moves."""
+"""A client of a BrokerNode without a network: it passes encoded frames, and the test sets the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_MS = 1_700_000_000_000
 
 
 class Bench:
-    """A node, its clock, and what it has sent so far, per connection."""
+    """A node and its clock. sent: the frames that the node has sent, by connection; None stands for the end of the connection."""
 
     def __init__(self, **settings: Any) -> None:
         self.node = BrokerNode(wall_offset_ms=START_MS, **settings)
@@ -46,7 +46,7 @@ class Bench:
 
 
 class Client:
-    """One connection."""
+    """One connection to the node of a Bench."""
 
     def __init__(self, bench: Bench, connection: int, client_id: str) -> None:
         self.bench = bench
@@ -70,7 +70,7 @@ class Client:
         return None in self.bench.sent[self.id]
 
     def answers(self) -> list[Any]:
-        """Decode what came since the last call; answers must come in the order of the requests (E2)."""
+        """Decode the responses since the last call. They must have the order of the requests."""
         frames, self.bench.sent[self.id] = self.bench.sent[self.id], []
         return [self._decode(frame) for frame in frames if frame is not None]
 
@@ -137,7 +137,7 @@ def make_batch(
     key: bytes | None = b"k",
     producer: tuple[int, int, int] | None = None,
 ) -> bytes:
-    """Build a sealed batch. timestamp: one for all, or one each. producer: (producer id, epoch, base sequence)."""
+    """Build a batch. timestamp: in ms, for all records or for each. producer: (producer id, epoch, base sequence); None: none."""
     builder = RecordBatchBuilder(codec=codec)
     stamps = timestamp if isinstance(timestamp, list) else [timestamp] * len(values)
     for value, stamp in zip(values, stamps, strict=True):

@@ -1,4 +1,4 @@
-"""What happens in a simulated run, drawn from a seed: operations and faults as data, so that a run can be repeated and made shorter."""
+"""Draws the plan of a simulated run from a seed: operations and faults as data, so that a run can be repeated and shortened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = 2
 STEPS = 150
 FAULT_RATE = 0.10
 ASKED = ("Produce", "Produce", "Produce", "Metadata", "InitProducerId", "Fetch")
-"""The APIs that faults hit; Produce more often."""
+"""The APIs that faults affect. Produce stands here three times, so that it is chosen more often."""
 
 REFUSED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -28,14 +28,14 @@ REFUSED = (
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
-"""What a leader answers for a batch that it did not append."""
+"""Errors of a leader that did not append the batch."""
 APPENDED_ALL_THE_SAME = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 PASSING: Mapping[str, tuple[ErrorCode, ...]] = {
     "Metadata": (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT),
     "InitProducerId": (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT),
     "Fetch": (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
-"""What other APIs answer for a while, and then no longer."""
+"""By API, errors with which a broker answers the next one to three requests."""
 ABOUT_TRANSACTIONS = (
     "EndTxn",
     "EndTxn",
@@ -77,9 +77,9 @@ class Plan(NamedTuple):
 
 
 def draw(seed: int, steps: int = STEPS, **settings: Any) -> Plan:
-    """Return the plan of a seed. settings: of the producer, instead of those that the seed would choose.
+    """Return the plan of a seed. settings: settings of the producer that replace those drawn from the seed.
 
-    Every second seed is about transactions, half of these about those of Kafka before 4.0 (transaction.version 0).
+    Odd seeds make transactional producers; for half of these the brokers have transaction.version 0, like Kafka before 4.0.
     """
     return draw_transactions(seed, steps, **settings) if seed % 2 else draw_records(seed, steps, **settings)
 
@@ -199,7 +199,7 @@ def _chunk(random: Random) -> Step:
 
 
 def _end_badly(random: Random) -> Step:
-    """Something happens to the requests by which a transaction lives."""
+    """Draw a fault of a request that begins, extends or ends a transaction."""
     node, api = _node(random), random.choice(ABOUT_TRANSACTIONS)
     kinds = [
         Step("lose", (node, api)),
@@ -230,7 +230,7 @@ FAULTS: tuple[Callable[[Random], Step], ...] = (
     _refuse, _refuse, _answer, _append_and_refuse, _lose, _lose, _cut, _cut, _cut_frame, _slow, _slow, _throttle, _elect, _elect,
     _stop, _stop, _blackhole, _chunk, _forget,
 )  # fmt: skip
-"""How each fault is drawn; those named twice are drawn twice as often."""
+"""The functions that draw faults. A function that is named twice is chosen twice as often."""
 TRANSACTION_FAULTS = (
     *(fault for fault in FAULTS if fault is not _forget),
     *(_end_badly, _end_badly, _end_badly, _end_badly, _hold_markers, _move_coordinator, _load_coordinator),

@@ -1,4 +1,4 @@
-"""Whether a plan fails, the shortest plan that still does, and the command that shows it again."""
+"""Runs a plan, shortens a plan that fails, and gives the command that repeats the failure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Runner = Callable[[Plan], Report]
 
 
 class Failure(NamedTuple):
-    """kind: what makes two failures the same, the violated checks or the type of an exception."""
+    """The failure of a plan. kind: the violated checks, or the type of an exception; equal for failures that count as the same."""
 
     kind: str
     text: str
 
 
 def failure_of(plan: Plan, runner: Runner = run) -> Failure | None:
-    """Run a plan; return how it failed, None if nothing is wrong."""
+    """Run a plan, and return its failure. None if the plan passes."""
     try:
         report = runner(plan)
     except Exception as error:
@@ -33,9 +33,9 @@ def failure_of(plan: Plan, runner: Runner = run) -> Failure | None:
 
 
 def explained(plan: Plan, failure: Failure, runner: Runner = run) -> str:
-    """Return what a person needs: the failure, the shortest plan that fails in the same way, and the command that runs the whole again.
+    """Return a text with the failure, the shortest plan found that fails in the same way, and the command that repeats the whole plan.
 
-    runner: what runs plans of groups is run_group().
+    runner: run() for plans of producers, run_group() for plans of groups.
     """
 
     def fails(steps: tuple[object, ...]) -> bool:
@@ -56,7 +56,7 @@ def command(plan: Plan, *, is_group: bool = False) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what the clients say about their faults out of the way."""
+    """Disable all logging within the block."""
     logging.disable(logging.CRITICAL)
     try:
         yield

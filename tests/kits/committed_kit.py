@@ -10,7 +10,7 @@ import levada as lv
 from levada.types import TopicPartition
 
 PATIENCE_S = 20
-"""Less than transaction.timeout.ms: a transaction that only the brokers end is not waited for."""
+"""Seconds, less than transaction.timeout.ms: a transaction that only its timeout ends must fail the test."""
 
 
 def committed(kafka: Any, topic: str) -> Counter[bytes]:
@@ -19,7 +19,7 @@ def committed(kafka: Any, topic: str) -> Counter[bytes]:
 
 
 def is_settled(kafka: Any, topic: str) -> bool:
-    """Whether no open transaction holds readers of committed records back."""
+    """Whether each partition's last stable offset has reached its high watermark, so that no transaction is open."""
     with (
         lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as all_records,
         lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as readers,
@@ -30,7 +30,10 @@ def is_settled(kafka: Any, topic: str) -> bool:
 
 
 def settled(kafka: Any, topic: str) -> Counter[bytes]:
-    """Return the committed records once no transaction is open. Coordinators answer EndTxn before records can be read."""
+    """Wait until no transaction is open, and return how often each committed value occurs.
+
+    A coordinator answers EndTxn before consumers can read the records. Fails after PATIENCE_S seconds.
+    """
     until_s = time.monotonic() + PATIENCE_S
     while not is_settled(kafka, topic):
         assert time.monotonic() < until_s, "a transaction stays open"

@@ -1,4 +1,4 @@
-"""Records as Kafka's own MemoryRecords writes, reads and converts them; tests/java/Records.java answers."""
+"""Writes, reads and converts records with Kafka's own MemoryRecords, through the program tests/java/Records.java."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGS = struct.Struct(">qq")
 _INT = struct.Struct(">i")
 _APPENDED = struct.Struct(">qibq")
 _DOWN = struct.Struct(">bq")
-# What a batch says of itself, in our words; Java answers in the same.
+# The fields of a batch, by levada's names. The Java program uses the same names.
 FIELDS = (
     "magic",
     "base_offset",
@@ -45,7 +45,7 @@ FIELDS = (
 
 
 class BatchFields(NamedTuple):
-    """What Java's builder is told besides the records. append_time: counts with timestamp type 1 only."""
+    """The arguments of Java's builder besides the records. append_time: in ms; used only with timestamp type 1 (LogAppendTime)."""
 
     magic: int = 2
     codec: Codec = Codec.NONE
@@ -63,7 +63,7 @@ class BatchFields(NamedTuple):
 
 
 class ReadBatch(NamedTuple):
-    """A batch that somebody has read: FIELDS, and its records."""
+    """A batch that Java or levada has read: the values of FIELDS, and the records."""
 
     fields: dict[str, Any]
     records: list[Record]
@@ -76,30 +76,31 @@ class JavaRecords:
         self._program = program
 
     def write(self, records: Sequence[Record], **fields: Any) -> bytes:
-        """Return a batch of records, or with magic 0 and 1 a message set. fields: those of BatchFields."""
+        """Return a record batch, or a message set for magic 0 and 1. fields: fields of BatchFields."""
         question = b"W" + _FIELDS.pack(*BatchFields(**fields), len(records))
         return self._program.ask(question + b"".join(map(_packed, records)))
 
     def read(self, data: bytes | bytearray) -> list[ReadBatch]:
-        """Return every whole batch in `data`; checksums are looked at."""
+        """Return every complete batch in `data`. Checksums are verified."""
         return [
             ReadBatch(fields, [_record(*each) for each in fields.pop("records")]) for fields in json.loads(self._program.ask(b"R" + data))
         ]
 
     def append(self, data: bytes, *, base_offset: int, leader_epoch: int, append_time: int | None) -> bytes:
-        """Return batches as a broker puts them into its log."""
+        """Return batches as a broker writes them to its log. append_time: in ms; None for timestamp type 0 (CreateTime)."""
         kind, time = (0, -1) if append_time is None else (1, append_time)
         return self._program.ask(b"A" + _APPENDED.pack(base_offset, leader_epoch, kind, time) + data)
 
     def down_convert(self, data: bytes, magic: int, first_offset: int = 0) -> bytes:
-        """Return batches as a broker sends them to an old client; Kafka 4 does not any more."""
+        """Return batches converted to an older magic, as brokers before Kafka 4 do for old clients."""
         return self._program.ask(b"D" + _DOWN.pack(magic, first_offset) + data)
 
 
 def program_name(version: str, folder: Path) -> str:
-    """Return the name by which `java_program` finds the program.
+    """Return the name of the program for `java_program`.
 
-    Before Kafka 4 its classes were in other packages; such a source goes to `folder`."""
+    Before Kafka 4 the classes that it uses were in other packages. For these versions a changed source is written to `folder`.
+    """
     if version >= "4":
         return "Records"
     source = (SOURCES / "Records.java").read_text()
@@ -109,7 +110,7 @@ def program_name(version: str, folder: Path) -> str:
 
 
 def read_by_us(data: bytes | bytearray) -> list[ReadBatch]:
-    """Return what JavaRecords.read does, as levada reads it."""
+    """Return the batches in `data` like JavaRecords.read(), but read by levada."""
     return [_read(batch) for batch in read_batches(data)]
 
 

@@ -1,8 +1,8 @@
-"""librdkafka's mock cluster, asked for what confluent-kafka's public API does not offer: errors, leaders, brokers that go away.
+"""librdkafka's mock cluster, with functions that confluent-kafka's public API lacks: errors, new leaders, stopped brokers.
 
-The library that confluent-kafka's wheel carries exports rdkafka_mock.h; it is called with ctypes. The brokers run in threads of librdkafka.
-What it is not: it does not look at sequence numbers. A batch that is sent again after its answer was lost stands in its log twice, and
-batches that follow one that was refused are appended before it.
+The wheel of confluent-kafka contains librdkafka, which exports the functions of rdkafka_mock.h. This module calls them with ctypes. The
+brokers run in threads of librdkafka. They do not check sequence numbers: a batch that is sent again after its response was lost is in the
+log twice, and batches after a refused batch are appended before it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _library() -> ctypes.CDLL:
 
 
 class MockCluster:
-    """A context manager over brokers numbered from 1."""
+    """A mock cluster whose brokers have the ids 1, 2, ... The context manager destroys it at its end."""
 
     def __init__(self, brokers: int = 3) -> None:
         self._library = _library()
@@ -76,12 +76,12 @@ class MockCluster:
         self._check(self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, replicas))
 
     def fail_next(self, api: type[Request], codes: Sequence[int]) -> None:
-        """Answer the next requests of an API with these errors, one each; see TRANSPORT."""
+        """Answer each of the next requests of an API with one of these errors, in order. TRANSPORT closes the connection instead."""
         errors = (ctypes.c_int * len(codes))(*codes)
         self._library.rd_kafka_mock_push_request_errors_array(self._cluster, api.API_KEY, len(codes), errors)
 
     def clear(self, api: type[Request]) -> None:
-        """Forget the errors that no request was answered with."""
+        """Remove the errors that no request was answered with yet."""
         self._library.rd_kafka_mock_clear_request_errors(self._cluster, api.API_KEY)
 
     def elect(self, topic: str, partition: int, broker: int) -> None:
@@ -89,7 +89,7 @@ class MockCluster:
         self._check(self._library.rd_kafka_mock_partition_set_leader(self._cluster, topic.encode(), partition, broker))
 
     def take_down(self, broker: int) -> None:
-        """Close a broker's connections, and refuse new ones."""
+        """Stop a broker: close its connections, and refuse new ones."""
         self._check(self._library.rd_kafka_mock_broker_set_down(self._cluster, broker))
 
     def bring_up(self, broker: int) -> None:

@@ -1,4 +1,4 @@
-"""The source as the architecture tests see it: modules, what they import, and how long things are."""
+"""The source files under src for the architecture tests: modules, their imports, functions and length in lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = ROOT / "src"
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module. lazy: inside a function, so that it happens when that is called. typing: for the type checker only."""
+    """One imported module. lazy: whether the import is inside a function. typing: whether it is for the type checker only."""
 
     module: str
     line: int
@@ -39,7 +39,7 @@ class Module:
 
     @property
     def area(self) -> str:
-        """The package below levada that this module belongs to, or its own name for a module of the base."""
+        """The second part of the module's name: a package or module of levada. Empty for levada itself."""
         return [*self.name.split("."), ""][1]
 
     @cached_property
@@ -77,7 +77,7 @@ class Module:
         if isinstance(node, ast.Import):
             return [alias.name for alias in node.names]
         base = self._absolute(node)
-        # `from levada import errors` may name a submodule; `from levada.types import Node` names a thing in a module.
+        # `from levada import errors` may name a submodule; `from levada.types import Node` names an object in a module.
         return [f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base for alias in node.names]
 
     def _absolute(self, node: ast.ImportFrom) -> str:
@@ -99,5 +99,5 @@ def _is_module(name: str) -> bool:
 
 @cache
 def modules(root: Path = SOURCE) -> list[Module]:
-    """Every source file below a folder, in order of its path."""
+    """Return every source file below a folder, sorted by path."""
     return [Module(path) for path in sorted(root.rglob("*.py"))]

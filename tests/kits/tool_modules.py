@@ -1,4 +1,4 @@
-"""The programs of tools/ as modules, for tests of what they write."""
+"""Imports programs of tools/ as modules, for tests of their output."""
 
 from __future__ import annotations
 
