@@ -1,4 +1,4 @@
-"""The program of a simulated run: what a careful user of a producer, transactional or not, does about each error."""
+"""The program of a simulated run: it uses a producer, transactional or not, and reacts to each error as a correct program should."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVERS = ",".join(f"b{number}:{PORT}" for number in range(1, NODES + 1))
 
 
 class App:
-    """is_open: a transaction is to be ended. is_dead: its producer cannot go on."""
+    """The program. is_open: whether a transaction was begun and must be ended. is_dead: whether its producer had a fatal error."""
 
     def __init__(self, sim: Simulation, plan: Plan, recorder: Recorder) -> None:
         settings = dict(plan.settings)
@@ -34,7 +34,7 @@ class App:
         )
 
     def started(self) -> bool:
-        """Whether it is ready to write; False to call it again, unless it is dead."""
+        """Initialize transactions, and return whether the program can write. If False and not is_dead, call it again."""
         if not self._is_transactional:
             return True
         try:
@@ -61,7 +61,7 @@ class App:
             self._take(error)
 
     def offsets(self, offset: int) -> None:
-        """Commit an offset of a group within the transaction."""
+        """Send an offset of a group to the open transaction."""
         if self.is_open:
             try:
                 self.producer.send_offsets_to_transaction({TopicPartition(TOPIC, 0): offset}, GROUP)
@@ -69,7 +69,7 @@ class App:
                 self._take(error)
 
     def end(self, *, commits: bool, repeats: int) -> None:
-        """End the transaction. repeats: how often to ask again after an unknown outcome."""
+        """Commit or abort the open transaction. repeats: how often to try again after an error or an unknown outcome."""
         while self.is_open:
             try:
                 (self._recording.commit_transaction if commits else self._recording.abort_transaction)()
@@ -89,7 +89,7 @@ class App:
         self._recorder.tell(Op.PROCESS, Type.OK)
 
     def last_write(self) -> KafkaError | None:
-        """Write one record, in a transaction of its own; return what kept it from that."""
+        """Write one record; a transactional producer in its own transaction. Returns the error, or None."""
         self._last_error = None
         try:
             if self._is_transactional:
@@ -103,7 +103,7 @@ class App:
         return self._last_error
 
     def left_behind(self) -> Iterator[Finding]:
-        """What a producer may not be like when all is well again."""
+        """Yield findings about a producer after all faults have ended: buffer memory that was not released, or a failed last write."""
         pool = self.producer._core.pool
         if pool.available != pool.total:
             yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")

@@ -1,4 +1,4 @@
-"""24 hours with faults, in virtual time, and what clients and brokers hold in them."""
+"""Runs 24 hours with faults in virtual time, and counts the objects of clients and brokers, to find leaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ FAULTS_PER_ROUND = 0.5
 
 
 def held(world: World) -> Counter[str]:
-    """Return how many objects of each of levada's types there are, and of all others together, when nothing is under way."""
+    """End all faults and pending work, and count the objects by type.
+
+    Types outside of levada are counted together. Connections and used bytes of buffer.memory are counted as well.
+    """
     world.heal()
     world.commit(1)
     world.app.producer.flush()
@@ -45,7 +48,7 @@ def records(random: Random) -> Iterator[Step]:
 
 
 def a_transaction(random: Random) -> Iterator[Step]:
-    """One with offsets; now and then its program is replaced, and the one before goes on."""
+    """Yield the steps of a transaction with offsets. Sometimes the program is replaced afterwards, or a replaced program continues."""
     yield Step("begin")
     if random.random() < FAULTS_PER_ROUND:
         yield random.choice(TRANSACTION_FAULTS)(random)
@@ -67,7 +70,7 @@ def an_hour(world: World, random: Random) -> None:
         world.close_replaced(1)
         world.poll(100)
         world.wait(ROUND_MS)
-        # What was told is not kept: this is about the clients.
+        # The recorded history would grow, and only the memory of clients and brokers is of interest.
         world.events.clear()
 
 
@@ -79,7 +82,7 @@ DAYS = {
 
 
 def held_in_a_day(name: str) -> list[Counter[str]]:
-    """Return what was held after 6, 12, 18 and 24 hours of one of `DAYS`."""
+    """Return the counts of held() after 6, 12, 18 and 24 hours. name: a key of DAYS."""
     random = Random(24)
     with Simulation(seed=24, latency_ms=(1, 20)) as sim, quiet():
         world = World(sim, DAYS[name](), fetch_max_wait_ms=30_000, retention_ms=KEPT_MS)

@@ -1,4 +1,4 @@
-"""The command line, run by a test: in this process, in a pipe, or in a terminal that the test reads."""
+"""Runs the command line in a test: in this process, in a process with pipes, or in a pseudo terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT_S = 60
 
 
 class Ran(NamedTuple):
-    """What became of a run. err: stderr as text."""
+    """The result of a run. code: the exit status. out: stdout as bytes. err: stderr as text."""
 
     code: int
     out: bytes
@@ -51,7 +51,7 @@ OF_A_TERMINAL = {"NO_COLOR", "COLUMNS", "LINES"}
 
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a run: that of the tests, without the settings and the terminal of whoever runs them."""
+    """Return the environment of the tests without the user's settings of levada and of the terminal. given: more variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LEVADA_") and name not in OF_A_TERMINAL}
     return {**kept, "XDG_CONFIG_HOME": NO_SETTINGS, **(given or {})}
 
@@ -70,7 +70,7 @@ def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | Non
         try:
             code = main([str(argument) for argument in arguments])
         except SystemExit as ended:
-            # As SIGTERM ends it, and completion for a shell.
+            # main() exits this way after SIGTERM, and after completion for a shell.
             assert isinstance(ended.code, int)
             code = ended.code
         out.flush()
@@ -79,7 +79,7 @@ def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | Non
 
 
 def done(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-    """Run a command line in this process, which has to succeed."""
+    """Run a command line in this process, and assert that its exit status is 0."""
     ran = run(*arguments, stdin=stdin, env=env)
     assert ran.code == 0, ran.err
     return ran
@@ -87,7 +87,7 @@ def done(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | No
 
 @contextmanager
 def logging_kept() -> Iterator[None]:
-    """The command line sets up the log of its process; have this one as it was, afterwards."""
+    """Restore the handlers and the level of levada's logger after the block. The command line changes them."""
     log = logging.getLogger("levada")
     handlers, level = log.handlers[:], log.level
     try:
@@ -102,19 +102,19 @@ def command_line(*arguments: str | Path) -> list[str]:
 
 
 def piped(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-    """Run a command line in a process of its own, whose output is no terminal."""
+    """Run a command line in a new process whose output is not a terminal."""
     ended = subprocess.run(command_line(*arguments), input=stdin, capture_output=True, env=environment(env), timeout=WAIT_S, check=False)
     return Ran(ended.returncode, ended.stdout, ended.stderr.decode())
 
 
 def started(*arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a command line in a process of its own, with pipes."""
+    """Start a command line in a new process, with pipes."""
     pipe = subprocess.PIPE
     return subprocess.Popen(command_line(*arguments), stdin=pipe, stdout=pipe, stderr=pipe, env=environment(env))
 
 
 class Terminal:
-    """A command line in a pseudo terminal, and what a person would see there."""
+    """A command line that runs in a pseudo terminal, and the content of its screen."""
 
     def __init__(self, *arguments: str | Path, columns: int = 100, rows: int = 30, env: Mapping[str, str] | None = None) -> None:
         shown = {**environment(env), "TERM": "xterm-256color"}
@@ -126,17 +126,17 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What is on the screen."""
+        """The text on the screen."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     def wait_for(self, text: str) -> None:
-        """Read until a text is on the screen."""
+        """Read output until a text is on the screen, for at most WAIT_S seconds."""
         deadline_s = time.monotonic() + WAIT_S
         while text not in self.text:
             assert self._read(deadline_s), f"{text!r} did not appear on:\n{self.text}"
 
     def wait_until_gone(self, text: str) -> None:
-        """Read until a text is on the screen no more."""
+        """Read output until a text is not on the screen any more, for at most WAIT_S seconds."""
         deadline_s = time.monotonic() + WAIT_S
         while text in self.text:
             assert self._read(deadline_s), f"{text!r} stayed on:\n{self.text}"
@@ -146,7 +146,7 @@ class Terminal:
         self._process.send(keys)
 
     def end(self) -> int:
-        """Read to the end, and return the exit code."""
+        """Read output to its end, and return the exit status; -1 if a signal has ended the process."""
         deadline_s = time.monotonic() + WAIT_S
         while self._read(deadline_s):
             pass

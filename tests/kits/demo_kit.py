@@ -1,4 +1,4 @@
-"""The modules of the demo, which is a folder of files that import one another by their plain names."""
+"""Loads the modules of the demo. The demo is a folder of files, not a package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEMO = Path(__file__).parents[2] / "demo"
 
 
 def load(name: str) -> ModuleType:
-    """Import one file of the demo; `__main__` too, without running it."""
+    """Import one file of the demo. `__main__` gets another module name, so that it does not run."""
     sys.path.insert(0, str(DEMO))
     try:
         if name != "__main__":
@@ -29,7 +29,7 @@ def load(name: str) -> ModuleType:
 
 
 def small_year() -> Any:
-    """Three flights that stand for those of 2013."""
+    """Return three flights in place of all flights of 2013."""
     return pa.table(
         {
             "carrier": ["UA", "AA", "UA"],

@@ -1,7 +1,8 @@
-"""The same records read by levada and by the decoders of aiokafka and kafka-python, as row M-C14 compares them.
+"""Reads the same record batches with levada, aiokafka and kafka-python, for comparison.
 
-Every reader checks checksums and returns rows of offset, timestamp, key, value, headers; whatever it raises is a refusal. The records of
-control batches are left out, as consumers do. The others read in a process of their own, since hostile bytes may end it.
+Every reader verifies checksums and returns rows of offset, timestamp, key, value, headers. Any error that it raises counts as a refusal.
+aiokafka and kafka-python run in a separate process, because hostile bytes may crash it. Records of control
+batches are left out.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes 
 
 
 class Reading(NamedTuple):
-    """What a reader made of bytes: rows, or the reason why not."""
+    """The result of a reader: rows, or None and the reason for the refusal."""
 
     rows: list[Row] | list[bytes] | None
     refusal: str = ""
 
 
 def read_by_us(data: bytes) -> Reading:
-    """The way of a consumer: checksum, then records."""
+    """Verify the checksum of each batch and read its records, like a consumer."""
     rows: list[Row] = []
     try:
         for batch in read_batches(data):
@@ -85,17 +86,20 @@ PATIENCE_S = 1_500
 
 
 def readings(peer: str, inputs: list[bytes]) -> list[Reading]:
-    """What a peer makes of each input."""
+    """Return the reading of each input by a peer, a key of PEERS, in a separate process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", "import differential_kit; differential_kit.main()", peer]
-    # What it says about inputs it does not like is of no interest.
+    # Warnings of the peer about invalid inputs are not needed.
     out, err = subprocess.PIPE, subprocess.DEVNULL
     done = subprocess.run(command, env=environment, input=pickle.dumps(inputs), timeout=PATIENCE_S, check=True, stdout=out, stderr=err)
     return [Reading(*pickle.loads(base64.b64decode(line))) for line in done.stdout.splitlines()]
 
 
 def main() -> None:
-    """The process of a peer: reads inputs, writes a line for each. A child does the work; where an input ends it, another one goes on."""
+    """Run as the process of a peer: read pickled inputs from stdin, and write one line for each.
+
+    A child process reads the inputs. If an input crashes or blocks it, a new child continues with the next input.
+    """
     peer, inputs = sys.argv[1], pickle.load(sys.stdin.buffer)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -111,7 +115,7 @@ def main() -> None:
 
 def _read_all(read: Callable[[bytes], Reading], inputs: list[bytes], start: int, done: mmap.mmap) -> NoReturn:
     for at, data in enumerate(inputs[start:], start):
-        # Without a handler it ends the process, wherever that is stuck.
+        # SIGALRM without a handler ends the process, even if native code blocks.
         signal.alarm(HANG_S)
         _write(read(data))
         done[:] = (at + 1).to_bytes(8, "big")
@@ -119,5 +123,5 @@ def _read_all(read: Callable[[bytes], Reading], inputs: list[bytes], start: int,
 
 
 def _write(reading: Reading) -> None:
-    # As plain tuples: a class of this module has another name in the process that reads.
+    # A tuple, because the class Reading may have another module name in the process that unpickles it.
     os.write(1, base64.b64encode(pickle.dumps(tuple(reading))) + b"\n")

@@ -1,6 +1,6 @@
-"""Damaged responses read by levada and by kafka-python, whose codec is interpreted from Kafka's schemas.
+"""Reads damaged responses with levada and with kafka-python, which interprets Kafka's schemas, for comparison.
 
-A response that both read is compared as what each writes of it again.
+If both can read a response, the bytes are compared that each of them encodes from it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Input = tuple[int, int, bytes]
 
 @cache
 def theirs(name: str) -> Any:
-    """kafka-python's class of this name, None when it has none."""
+    """Return kafka-python's class of this name. None if kafka-python has no such class."""
     found = (getattr(import_module(f"kafka.protocol.{module}"), name, None) for module in MODULES)
     return next((each for each in found if each is not None), None)
 
 
 @cache
 def valid() -> list[Input]:
-    """API key, version and bytes of a response, for all that kafka-python writes as we do."""
+    """Return API key, version and bytes of each response that kafka-python decodes and encodes to the same bytes."""
     every = [(key, version) for key in APIS for version in range(APIS[key].MIN_VERSION, APIS[key].MAX_VERSION + 1)]
     whole = [(key, version, encode(filled(response_of(key), version, 1), version)) for key, version in every]
     return [each for each in whole if theirs(response_of(each[0]).__name__) and read_by_kafka_python(each).rows == [each[2]]]
@@ -46,7 +46,7 @@ def response_of(key: int) -> type[Response]:
 
 
 def many_responses(count: int, seed: int) -> Iterator[Input]:
-    """So many damaged ones, the same for the same seed."""
+    """Yield `count` damaged responses. Equal seeds give equal responses."""
     random = Random(seed)
     for _ in range(count):
         key, version, data = random.choice(valid())
@@ -54,7 +54,7 @@ def many_responses(count: int, seed: int) -> Iterator[Input]:
 
 
 def read_by_us(given: Input) -> Reading:
-    """Read it, and write it again."""
+    """Decode a response, and encode it again. A ProtocolError is a refusal."""
     key, version, data = given
     try:
         return Reading([encode(decode(response_of(key), data, version)[0], version)])
@@ -63,11 +63,11 @@ def read_by_us(given: Input) -> Reading:
 
 
 def read_by_kafka_python(given: Input) -> Reading:
-    """The same; whatever it raises is a refusal."""
+    """Decode a response with kafka-python, and encode it again. Any exception is a refusal."""
     key, version, data = given
     try:
         found = ApiMessage.decode.__func__(theirs(response_of(key).__name__), data, version=version)
-        found._header = None  # which decoding forgets and encoding asks for
+        found._header = None  # Decoding does not set it, but encoding reads it.
         return Reading([bytes(found.encode(version=version))])
     except Exception as error:
         return Reading(None, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""A Kafka for planning queries of Spark, without a network."""
+"""A cluster without a network, for tests of planning in the Spark source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = ReadAllAvailable()
 
 
 class FakeCluster:
-    """Partitions with a first and a last offset, which a test moves."""
+    """Implements levada.spark.source.cluster.Cluster. logs: start and end offset of each partition, which a test changes."""
 
     def __init__(self, **logs: Any) -> None:
         self.logs = {TopicPartition("t", int(name[1:])): list(ends) for name, ends in logs.items()}
@@ -38,7 +38,7 @@ class FakeCluster:
         return View(frozenset(found), {tp.topic: self.ids.get(tp.topic) for tp in self.logs if tp in found or selection.partitions})
 
     def at_times(self, times: Any) -> Any:
-        """Records are a millisecond apart: the offset is the time."""
+        """Look up offsets by time. The timestamp of each record equals its offset."""
         return {tp: max(time, self.logs[tp][0]) if time < self.logs[tp][1] else None for tp, time in times.items()}
 
     def earliest(self, partitions: Any) -> Any:
@@ -68,7 +68,7 @@ def span(partition: int, start: int, end: int) -> Span:
 
 
 def spans(tasks: Any) -> list[Span]:
-    """What all tasks read."""
+    """Return the spans of all tasks."""
     return [span for task in tasks for span in task.spans]
 
 
@@ -79,7 +79,7 @@ def stream(cluster: Any, **given: Any) -> Any:
 
 
 def begin(reader: StreamReader) -> Any:
-    """What Spark calls for the first micro-batch of a query; the end of it."""
+    """Make the calls that Spark makes for the first micro-batch of a query, and return the end of this micro-batch."""
     return reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
 
 

@@ -1,4 +1,4 @@
-"""A workload on a real cluster whose history is recorded and judged: a thread that sends, plainly or in transactions."""
+"""Threads that send records to a real cluster, with or without transactions, and a check of their recorded history."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PARTITIONS = 6
 RECORDS_PER_PAUSE = 10
 RECORDS_PER_TRANSACTION = 100
 FAULTS = 1000
-"""The process that tells of faults."""
+"""The process number under which faults are recorded."""
 
 
 class Work(NamedTuple):
-    """What a load sends: so many records, with the next payloads, and a pause. partitions: as many take turns."""
+    """A load sends `records` records, pauses, and repeats. partitions: the records go to this number of partitions in turn."""
 
     records: int = RECORDS_PER_PAUSE
     pause_s: float = PAUSE_S
@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
 
 class Load(threading.Thread):
-    """Sends about a thousand records a second until told to stop. An error of a send is part of the history and ends nothing."""
+    """Sends about a thousand records per second until stop(). Errors of sends are recorded, and the load continues."""
 
     def __init__(
         self, servers: str, topic: str, recorder: Recorder, *, transactional: bool = False, work: Work | None = None, **settings: Any
@@ -58,7 +58,7 @@ class Load(threading.Thread):
             self.crashed = error
 
     def stop(self) -> None:
-        """Wait until all records are done."""
+        """Stop sending, wait until the delivery of all records has ended, and raise the error that ended the thread, if any."""
         self._stop_it.set()
         self.join(180)
         assert not self.is_alive(), f"{self.name} does not end"
@@ -71,7 +71,7 @@ class Load(threading.Thread):
                 self._send()
 
     def _send(self) -> None:
-        """One record, to each partition in turn, so that the gap between two acknowledgements means something for each."""
+        """Send one record to the next partition, so that the gaps in acknowledgements of all partitions can be compared."""
         self._recording.send(self._topic, payload=next(self._payloads), partition=next(self._partitions))
 
     def _transactions(self) -> None:
@@ -92,7 +92,7 @@ class Load(threading.Thread):
 
 
 class Watched:
-    """Loads on one topic, what happened to the cluster meanwhile, and the verdict. A context manager that stops the loads."""
+    """The loads on one topic, and the history of the loads and of faults. A context manager that stops the loads."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.servers = servers
@@ -103,7 +103,7 @@ class Watched:
         self._processes = count(1)
 
     def recorder(self) -> Recorder:
-        """Return what tells of one more process."""
+        """Return a recorder with a new process number."""
         return Recorder(self.events.append, next(self._processes))
 
     def start(self, *, transactional: bool = False, work: Work | None = None, **settings: Any) -> Load:
@@ -116,7 +116,7 @@ class Watched:
         return sum(event.op == "send" and event.type == "ok" for event in list(self.events))
 
     def await_progress(self, timeout_s: float = 60) -> float:
-        """Wait until records are acknowledged again; return how long that took."""
+        """Wait until 100 more records are acknowledged, and return the time taken in seconds."""
         began, before = time.monotonic(), self.acknowledged()
         while self.acknowledged() < before + 10 * RECORDS_PER_PAUSE:
             assert time.monotonic() - began < timeout_s, f"no acknowledgement for {timeout_s} s"
@@ -124,7 +124,7 @@ class Watched:
         return time.monotonic() - began
 
     def await_all_partitions(self, timeout_s: float = 60) -> int:
-        """Wait until a record of each partition was acknowledged from now on; return after how many milliseconds."""
+        """Wait until one more record of each partition is acknowledged, and return the time taken in ms."""
         began, since = time.monotonic(), len(self.events)
         while len({event.partition for event in self.events[since:] if event.op == "send" and event.type == "ok"}) < PARTITIONS:
             assert time.monotonic() - began < timeout_s, f"partitions without an acknowledgement for {timeout_s} s"
@@ -132,12 +132,12 @@ class Watched:
         return int((time.monotonic() - began) * 1000)
 
     def leader(self, partition: int = 0) -> int:
-        """The node that leads a partition, -1 for none."""
+        """Return the node id of a partition's leader; -1 if it has no leader."""
         with lv.KafkaConsumer(bootstrap_servers=self.servers) as consumer:
             return consumer.partitions_for(self.topic)[partition].leader
 
     def verdict(self, servers: str = "") -> Report:
-        """Stop the loads, read the logs, and check. servers: where to read, default where the loads wrote."""
+        """Stop the loads, read the logs, and check the history. servers: the brokers to read from; default: those of the loads."""
         for load in self.loads:
             load.stop()
         cluster = {"bootstrap.servers": servers or self.servers}

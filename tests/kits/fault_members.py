@@ -1,4 +1,4 @@
-"""Members of a group on a real cluster, recorded: threads that are closed, or vanish without a word."""
+"""Group members on a real cluster, in threads, with a recorded history. They close, or end without leaving the group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levada.types import TopicPartition
 
 FIRST_MEMBER = 2000
 SESSION_TIMEOUT_S = 6
-"""Of members of classic groups; consumer groups have that of BROKERS."""
+"""The session timeout of members of classic groups. BROKERS sets the same value for consumer groups."""
 BROKERS: Mapping[str, int] = {
     "group.consumer.min.session.timeout.ms": SESSION_TIMEOUT_S * 1000,
     "group.consumer.session.timeout.ms": SESSION_TIMEOUT_S * 1000,
@@ -28,11 +28,11 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings of the members of a classic group with this assignor, or of a consumer group."""
 EXPECTED = (CommitFailedError, RebalanceInProgressError, RetriableCommitError, TimeoutError)
-"""What a commit may be refused with: what was not committed is read again."""
+"""Errors of commits that are expected. Records that were not committed are read again."""
 
 
 class Member(threading.Thread):
-    """Polls, and commits after each poll, until it is told to close or to vanish."""
+    """Polls, and commits after each poll that returned records, until end() is called."""
 
     def __init__(self, servers: str, topic: str, write: Callable[[Event], object], process: int, **settings: Any) -> None:
         super().__init__(daemon=True, name=f"member {process}")
@@ -69,7 +69,10 @@ class Member(threading.Thread):
             pass
 
     def end(self, *, vanishes: bool) -> None:
-        """Close it, or let it vanish as under kill -9: its last heartbeat was sent, and it is not told of any more."""
+        """End the member, and wait for its thread.
+
+        vanishes: end without LeaveGroup or a last commit, like kill -9; its listener is not called any more. Otherwise close the consumer.
+        """
         self._vanishes = vanishes
         self._ends.set()
         self.join(60)
@@ -79,7 +82,7 @@ class Member(threading.Thread):
 
 
 class Members:
-    """The members of one group that reads a load, and how far it is. kind: one of KINDS."""
+    """The members of one group that reads the topic of a Watched, and the group's progress. kind: a key of KINDS."""
 
     def __init__(self, watched: Watched, kind: str) -> None:
         self.topic = watched.topic
@@ -94,11 +97,11 @@ class Members:
         member.start()
 
     def leave(self, *, vanishes: bool = False) -> None:
-        """The oldest member ends."""
+        """End the oldest member; see Member.end()."""
         self.running.pop(0).end(vanishes=vanishes)
 
     def await_owners(self, partitions: int, timeout_s: float = 60) -> float:
-        """Wait until every partition has one of the members that run, and each of these has some; return how long that took."""
+        """Wait until each partition has one owner, and each running member owns a partition. Returns the time taken in seconds."""
         began = time.monotonic()
         while not self._is_whole(partitions):
             assert time.monotonic() - began < timeout_s, f"group {self.topic} is not whole after {timeout_s} s"
@@ -119,14 +122,14 @@ class Members:
         return everybody_has_some and len(owned) == len(set(owned)) == partitions
 
     def await_read(self, values: set[int], timeout_s: float = 60) -> None:
-        """Wait until all these values were given to some member."""
+        """Wait until all these values were returned to members."""
         deadline = time.monotonic() + timeout_s
         while missing := values - set(self._given()):
             assert time.monotonic() < deadline, f"group {self.topic} was never given {len(missing)} of {len(values)} records"
             time.sleep(0.2)
 
     def given_twice(self) -> int:
-        """How many records were given out again, by whoever had the partition next."""
+        """Return how often a record was returned again after its first time."""
         given = self._given()
         return len(given) - len(set(given))
 
@@ -138,9 +141,9 @@ class Members:
             self.leave()
 
     def judged(self, note: Callable[[str], None], text: str, servers: str = "") -> Report:
-        """Let the group read everything. Nothing is lost, skipped or read again after it was committed, and no offset went back.
+        """Wait until the group has read all committed records, stop it, and require a history without findings.
 
-        note: takes a line of figures that begins with a text. servers: where the logs are read, default where the loads write.
+        note: called with a line of figures that begins with `text`. servers: brokers to read the logs from; default: those of the loads.
         """
         for load in self._watched.loads:
             load.stop()
@@ -156,7 +159,7 @@ class Members:
 
 
 def gathered(watched: Watched, kind: str, count: int = 3) -> Members:
-    """Return so many members of a new group, which have all partitions."""
+    """Return `count` members of a new group, once each owns partitions and all partitions are owned."""
     members = Members(watched, kind)
     for _ in range(count):
         members.join()

@@ -1,4 +1,4 @@
-"""A group in virtual time: a world with a topic of four partitions, and the group's members. What both protocols' tests share."""
+"""A group in virtual time, for the tests of both group protocols: a World and the group's members."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ PARTITIONS = 4
 
 
 class SimulatedGroup:
-    """members: those that joined, in their order. seen: partition and offset of each record that was handed out."""
+    """The group g. members: all members, in the order of their creation. seen: partition and offset of each record that poll() returned."""
 
     def __init__(self, world: World, **settings: Any) -> None:
-        """settings: of each member."""
+        """settings: settings of each member."""
         self.world = world
         self.members: list[Any] = []
         self.seen: list[tuple[int, int]] = []
         self._settings = {"group_id": "g", **settings}
 
     def new(self, **settings: Any) -> Any:
-        """Return a member that is subscribed to nothing yet."""
+        """Return a new member without a subscription. settings: replace those of the group."""
         member = self.world.consumer(**{**self._settings, **settings})
         self.members.append(member)
         return member

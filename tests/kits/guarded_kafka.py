@@ -1,4 +1,4 @@
-"""Brokers with an authorizer: embedded and real, with a super user and users who may do nothing at first."""
+"""Embedded and real brokers with an authorizer: the super user root, and users without permissions."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USERS = " ".join(f'user_{name}="{PASSWORD}"' for name in (ROOT, ALICE, BOB))
 REAL_PROPERTIES = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
-    # The node itself, and whoever comes without a login.
+    # ANONYMOUS: the node itself, and clients without a login.
     "super.users": f"User:ANONYMOUS;User:{ROOT}",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_LOGIN_MODULE} required {_USERS};",
 }
-"""Of a real node."""
+"""Broker properties of a real node."""
 
 
 def guarded_embedded(**settings: Any) -> EmbeddedKafka:
-    """Return an embedded broker with these users."""
+    """Return an embedded broker with an authorizer, the users root, alice and bob, and no ACLs."""
     return EmbeddedKafka(users=dict.fromkeys((ROOT, ALICE, BOB), PASSWORD), acls=[], super_users=[ROOT], **settings)
 
 
 class GuardedKafka:
-    """A broker with these users, as the super user sees it."""
+    """A broker with these users. The methods act as the super user."""
 
     def __init__(self, kafka: EmbeddedKafka | KafkaCluster) -> None:
         self._kafka = kafka
 
     def settings_of(self, user: str) -> dict[str, Any]:
-        """What a user's client needs."""
+        """Return the client settings for a user."""
         if isinstance(self._kafka, EmbeddedKafka):
             return self._kafka.settings_for(user, "PLAIN")
         login = {"sasl_mechanism": "PLAIN", "sasl_username": user, "sasl_password": PASSWORD}
@@ -51,29 +51,29 @@ class GuardedKafka:
         return topic_id
 
     def find_coordinators(self) -> None:
-        """Have the topic of groups' offsets created, and wait until its coordinators answer."""
+        """Request a group's offsets, so that the broker creates __consumer_offsets and the coordinators are ready."""
         with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:
             admin.list_consumer_group_offsets("any")
 
     def allow(self, user: str, operation: lv.AclOperation, kind: lv.ResourceType, name: str = "kafka-cluster") -> None:
-        """Let a user do something from now on."""
+        """Allow a user an operation on a resource, and wait until the broker applies the ACL."""
         self.create([lv.AclBinding(lv.ResourcePattern(kind, name), lv.AccessControlEntry(f"User:{user}", operation))])
 
     def create(self, bindings: Iterable[lv.AclBinding]) -> None:
-        """Create rules, and wait until the broker goes by them: a real one learns of them a moment after they were kept."""
+        """Create ACLs, and wait until the broker lists them. A real broker applies ACLs a moment after they were stored."""
         wanted = set(bindings)
         with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:
             admin.create_acls(wanted)
             _until(admin, lambda found: wanted <= found)
 
     def forbid(self, kind: lv.ResourceType, name: str) -> None:
-        """Delete the rules of a resource, and wait until the broker goes by that."""
+        """Delete the ACLs of a resource, and wait until the broker does not list them any more."""
         with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:
             admin.delete_acls([lv.AclBindingFilter(lv.ResourcePatternFilter(kind, name))])
             _until(admin, lambda found: all((binding.pattern.resource_type, binding.pattern.name) != (kind, name) for binding in found))
 
     def delete_all(self) -> None:
-        """Delete all rules."""
+        """Delete all ACLs, and wait until the broker lists none."""
         with lv.KafkaAdmin(self.settings_of(ROOT)) as admin:
             admin.delete_acls([lv.AclBindingFilter()])
             _until(admin, lambda found: not found)

@@ -1,7 +1,7 @@
-"""Measuring what hostile input costs, and the table that says so at the end of a run.
+"""Measures the memory and the processor time that hostile input costs, and collects the figures for a table at the end of a run.
 
-Memory is measured in a process of its own: the peak of its resident set while the measured part runs, less what was resident before. The
-peak is set back in between, because a new process inherits the maximum of the one that started it (`ru_maxrss` shows the parent's).
+Memory is measured in a new process: the peak of its resident set during the measured part, minus its resident set before. The peak is reset
+before the measured part, because a new process inherits the peak of its parent (`ru_maxrss` shows the parent's).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Figure(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What the measured part of a case took, and the text it came to. cpu_ms: the fastest of the times it ran."""
+    """The cost of a case's measured part. grown_mib: peak memory in MiB. cpu_ms: processor time. outcome: the case's result."""
 
     grown_mib: float
     cpu_ms: float
@@ -56,23 +56,23 @@ FIGURES: list[Figure] = []
 
 
 def scaled(full: int, quick: int) -> int:
-    """How often: in `make test-hardening`, and otherwise."""
+    """Return a number of repetitions: `full` in `make test-hardening`, otherwise `quick`."""
     return full if FULL else quick
 
 
 def note(row: str, what: str, measured: object, limit: object) -> None:
-    """Put a figure into the table."""
+    """Add a figure to the table."""
     FIGURES.append(Figure(row, what, str(measured), str(limit)))
 
 
 def count(row: str, what: str, number: int, limit: object) -> None:
-    """Add to a figure that grows with every test of a row."""
+    """Add a number to a figure that several tests of a row share."""
     before = [figure for figure in FIGURES if figure[:2] == (row, what)]
     FIGURES[:] = [figure for figure in FIGURES if figure not in before]
     note(row, what, number + sum(int(figure.measured) for figure in before), limit)
 
 
-# Who, in which version, where: what an error has to say before it says what is wrong.
+# The beginning that an error text must have: the message, its version, and the position of the fault.
 _SAYS_WHERE = re.compile(
     r"\w+ v\d+(, at byte \d+| (request|response) header, after byte \d+)"
     r"|record batch at offset |message at offset |compressed messages up to offset "
@@ -81,14 +81,14 @@ _SAYS_WHERE = re.compile(
 
 
 class Tally:
-    """How often what came of it. vague: typed errors that do not say where; an error without a type goes up at once."""
+    """Counts the outcomes of reads by type. vague: texts of ProtocolErrors without a position. Errors of other types are not caught."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         self.vague: list[str] = []
 
     def run(self, read: Callable[..., object], *arguments: object) -> str:
-        """Read once; return "read" or the text of the error."""
+        """Call read(*arguments) once. Returns "read", or the text of the ProtocolError."""
         try:
             read(*arguments)
         except ProtocolError as error:
@@ -100,15 +100,16 @@ class Tally:
         return "read"
 
     def note(self, row: str, what: str) -> None:
-        """Put the numbers into the table."""
+        """Add the counts to the table."""
         parts = ", ".join(f"{number} {outcome}" for outcome, number in self.outcomes.most_common())
         note(row, what, f"{self.outcomes.total()}: {parts}", "all typed")
 
 
 def cost_of(case: str, *arguments: object, address_space: int | None = None) -> Cost:
-    """Run "module:function" in a new process: a generator that prepares, yields once, is measured, and returns a text.
+    """Run a case in a new process, and return its cost.
 
-    address_space: the most bytes the process may have; for those that would take all there is.
+    case: "module:function" of a generator that prepares, yields once, runs the measured part, and returns a text. address_space: the limit
+    of the process's address space in bytes, for cases that would use all memory; None for no limit.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", "import hardening_kit; hardening_kit.main()", case, json.dumps([arguments, address_space])]
@@ -118,7 +119,7 @@ def cost_of(case: str, *arguments: object, address_space: int | None = None) -> 
 
 
 def main() -> None:
-    """The new process."""
+    """Run as the new process of cost_of(): run the case, and print its cost as JSON."""
     case, (arguments, address_space) = sys.argv[1], json.loads(sys.argv[2])
     module, _, name = case.partition(":")
     prepared = getattr(import_module(module), name)(*arguments)

@@ -1,4 +1,4 @@
-"""Damaged record batches and message sets whose lengths and checksums are right, so that the damage is what is read."""
+"""Damaged record batches and message sets with valid lengths and checksums, so that a reader reaches the damage."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROWS = [
     (NOW_MS - 7, b"tombstone", None, ()),
 ]
 BATCH = bytes(build(ROWS))
-# Behind the offset and the length, which seal() would put right.
+# The index after offset and length. seal() would correct damage before it.
 AFTER_PREFIX = 12
 
 
 def message_set(magic: int) -> bytes:
-    """The rows as plain messages."""
+    """Return ROWS as an uncompressed message set. magic: 0 or 1."""
     entries = bytearray()
     for offset, (timestamp, key, value, _) in enumerate(ROWS):
         write_message(entries, magic, offset, timestamp, key, value)
@@ -32,7 +32,7 @@ def message_set(magic: int) -> bytes:
 
 
 def produced() -> bytes:
-    """The batch of a transactional producer."""
+    """Return ROWS as a batch of a transactional producer."""
     batch = build(ROWS, Codec.LZ4)
     set_producer_state(batch, producer_id=7, producer_epoch=1, base_sequence=5, is_transactional=True)
     return bytes(batch)
@@ -44,7 +44,7 @@ PACKERS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 
 
 def hostile_records(random: Random) -> tuple[str, bytes]:
-    """One damaged input, and what was done to make it."""
+    """Return the kind of damage, and one damaged input."""
     return random.choice([_damaged_header, _damaged_payload, _damaged_bytes, _damaged_message, _damaged_inside_wrapper])(random)
 
 
@@ -72,7 +72,7 @@ def _damaged_inside_wrapper(random: Random) -> tuple[str, bytes]:
 
 
 def many(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """So many, the same for the same seed."""
+    """Yield `count` damaged inputs. Equal seeds give equal inputs."""
     random = Random(seed)
     for _ in range(count):
         yield hostile_records(random)

@@ -1,4 +1,4 @@
-"""Java's own producer and consumer (tests/java/Clients.java), for tests that want records written or read by nobody else."""
+"""Java's own producer and consumer (tests/java/Clients.java), for tests that need records which Java has written or read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple, Protocol
 
 
 class Asked(Protocol):
-    """A JavaProgram."""
+    """The method of JavaProgram that this module uses."""
 
     def ask(self, question: bytes) -> bytes: ...
 
 
 class Record(NamedTuple):
-    """A record to write, or one that was read. partition, timestamp: None leaves the choice to the producer."""
+    """A record to write, or a record that was read. partition, timestamp (in ms): None if the producer chooses them."""
 
     topic: str
     partition: int | None
@@ -28,13 +28,13 @@ _NULL = "-"
 
 
 def write(program: Asked, servers: str, steps: Iterable[Record | str], transactional_id: str | None = None) -> None:
-    """Write records in order, within transactions where the steps say BEGIN, COMMIT and ABORT."""
+    """Write records in order. The steps BEGIN, COMMIT and ABORT begin and end transactions."""
     lines = [("write", servers, transactional_id or _NULL), *(_step(step) for step in steps)]
     program.ask("\n".join("\t".join(line) for line in lines).encode())
 
 
 def read(program: Asked, servers: str, *topics: str, isolation_level: str = "read_uncommitted") -> list[Record]:
-    """Read topics up to their present ends; the records of each partition are in order."""
+    """Read topics up to their current end offsets. The records of each partition are in order."""
     answer = program.ask("\t".join(["read", servers, isolation_level, *topics]).encode()).decode()
     return [_record(line.split("\t")) for line in answer.splitlines()]
 

@@ -1,8 +1,8 @@
-"""Small Java programs that answer the questions of tests: what do Kafka's own classes make of these bytes?
+"""Runs small Java programs that call Kafka's own classes for a test.
 
-A program is one file of tests/java with a `main` that calls `Frames.serve`. It is compiled against the jars of one Kafka, once per
-version of its source, and then answers until it is closed; it ends by itself when the process that asks it ends. What questions and
-answers mean is between the program and its test: here they are bytes. The `java_program` fixture starts each program once per run.
+A program is one file of tests/java with a `main` that calls `Frames.serve`. It is compiled against the jars of one Kafka version, again
+only if its source changes. The program answers requests until it is closed, and ends if the process that started it ends. Requests and
+answers are bytes whose meaning only the program and its test define. The `java_program` fixture starts each program once per run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import TracebackType
 from kafka_jars import KafkaUnavailable, cache_dir, filled, java
 
 SOURCES = Path(__file__).parents[1] / "java"
-# What all programs are compiled with, and what of the language they may use.
+# The source file that is compiled with every program, and the release of the Java language.
 SHARED = SOURCES / "Frames.java"
 RELEASE = "17"
 COMPILER_PACKAGE = "openjdk-17-jdk-headless"
@@ -30,7 +30,7 @@ _FAULT = 1
 
 
 class JavaError(Exception):
-    """An exception of Java's. kind: its class, such as "java.lang.IllegalStateException"."""
+    """An exception that a Java program has thrown. kind: its class, such as "java.lang.IllegalStateException"."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -39,15 +39,15 @@ class JavaError(Exception):
 
     @classmethod
     def parse(cls, text: str) -> JavaError:
-        """Read what Frames writes: the class, a line break, the message."""
+        """Parse the text that Frames.java writes for an exception: class, line break, message."""
         kind, _, message = text.partition("\n")
         return cls(kind, message)
 
 
 class JavaProgram:
-    """A running program. source: its file; jars: the folder of jars it may use; heap: as -Xmx takes it.
+    """A running program. source: its source file. jars: the folder of jars on its class path. heap: the value of -Xmx.
 
-    Raises KafkaUnavailable where there is no Java, or one that cannot compile.
+    Raises KafkaUnavailable if Java or a Java compiler is missing.
     """
 
     def __init__(self, source: Path, jars: Path, *, heap: str = "256m") -> None:
@@ -68,7 +68,7 @@ class JavaProgram:
         return self._process.pid
 
     def ask(self, question: bytes) -> bytes:
-        """Return the program's answer. Raises JavaError with the exception it threw instead."""
+        """Send a request, and return the answer. Raises JavaError if the program threw an exception, RuntimeError if it ended."""
         try:
             self._send(question)
             (size,) = _SIZE.unpack(self._receive(_SIZE.size))
@@ -80,7 +80,7 @@ class JavaProgram:
         return answer[1:]
 
     def close(self) -> None:
-        """End the program: it does when nobody can ask it any more."""
+        """Close the program's input, upon which it ends. Kill it if it still runs after END_TIMEOUT_S seconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -117,7 +117,7 @@ class JavaProgram:
 
 
 def compiled(source: Path, jars: Path) -> Path:
-    """Return the folder of a program's classes, compiling it the first time."""
+    """Return the folder of a program's classes. Compile the program if this folder does not exist."""
     digest = hashlib.sha256(source.read_bytes() + SHARED.read_bytes() + RELEASE.encode()).hexdigest()[:12]
     folder = cache_dir().parent / "classes" / f"{source.stem}-{digest}-{jars.name}"
     return filled(folder, lambda filling: _compile(source, jars, filling))
