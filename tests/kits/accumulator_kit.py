@@ -95,11 +95,11 @@ class Bench:
         return drained
 
     def finish(self, batch: ProducerBatch) -> None:
-        """The broker has acknowledged it."""
+        """Complete a batch as acknowledged by the broker, at offset 0."""
         self.accumulator.off_the_wire(batch)
         self.accumulator.complete(batch, 0, -1)
 
     def charged_batches(self) -> list[ProducerBatch]:
-        """Those that are not final."""
+        """Return the batches that are not complete."""
         self.accumulator.adopt()
         return list(self.accumulator.incomplete)

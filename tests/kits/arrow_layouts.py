@@ -15,7 +15,7 @@ BYTES = (pa.binary(), pa.large_binary(), pa.binary_view(), pa.string(), pa.large
 
 
 def plain(kind: pa.DataType) -> Layout:
-    """The values as an array of this type, their UTF-8 where that is binary."""
+    """Return a layout: a plain array of this type. Text becomes UTF-8 if the type is binary."""
     text = not any(test(kind) for test in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view))
 
     def build(values: list[Any]) -> pa.Array:
@@ -25,7 +25,7 @@ def plain(kind: pa.DataType) -> Layout:
 
 
 def dictionary(inner: Layout, index: pa.DataType) -> Layout:
-    """Behind a dictionary, in which a null is an entry of its own now and then."""
+    """Return a layout: dictionary-encoded. In some arrays null is an entry of the dictionary."""
 
     def build(values: list[Any]) -> pa.Array:
         entries = list(dict.fromkeys(each for each in values if each is not None or len(values) % 2))
@@ -36,7 +36,7 @@ def dictionary(inner: Layout, index: pa.DataType) -> Layout:
 
 
 def runs(inner: Layout, ends: pa.DataType) -> Layout:
-    """As runs of equal values."""
+    """Return a layout: run-end-encoded. ends: the type of the run ends."""
 
     def build(values: list[Any]) -> pa.Array:
         groups = [(value, len(list(group))) for value, group in itertools.groupby(values)]
@@ -47,7 +47,7 @@ def runs(inner: Layout, ends: pa.DataType) -> Layout:
 
 
 def extension(inner: Layout) -> Layout:
-    """As an extension type that is stored as JSON text is."""
+    """Return a layout: the extension type of JSON text."""
     return lambda values: pa.ExtensionArray.from_storage(pa.json_(), inner(values))
 
 
@@ -67,7 +67,7 @@ PARTITION_LAYOUTS = wrapped((pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.
 
 
 def header_lists(list_of: Callable[[pa.DataType], pa.DataType], key: Layout, value: Layout) -> Layout:
-    """Headers as lists of structs, their fields in these layouts."""
+    """Return a layout of headers: lists of structs whose fields have these layouts."""
 
     def build(values: list[Any]) -> pa.Array:
         pairs = [pair for row in values for pair in row or ()]
@@ -86,7 +86,7 @@ def header_lists(list_of: Callable[[pa.DataType], pa.DataType], key: Layout, val
 
 
 def header_map(item: pa.DataType) -> Layout:
-    """Headers as a map."""
+    """Return a layout of headers: a map. item: the type of its values."""
     item_of = plain(item)
     return lambda values: pa.array(
         [row and [(key, item_of([value])[0].as_py()) for key, value in row] for row in values], pa.map_(pa.string(), item)

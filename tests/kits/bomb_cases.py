@@ -1,4 +1,4 @@
-"""Row M-C9: 16 KiB that unpack to far more. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
+"""Decompression bombs: 16 KiB that decompress to far more. Each Case is a generator for hardening_kit.cost_of()."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ZEROS = bytes(MIB)
 
 
 def outcome(attempt: Callable[[], Any]) -> str:
-    """The type of the ProtocolError and its text; anything else is not typed and goes up."""
+    """Call a function, and return its result, or type and text of its ProtocolError. Other errors are not caught."""
     try:
         return f"accepted {attempt()}"
     except ProtocolError as error:
@@ -39,7 +39,10 @@ def gzip_of(size: int) -> bytes:
 
 
 def zstd_of(blocks: int, *, window: int = 0x58, content_size: int | None = None) -> bytes:
-    """A frame of blocks that each say "128 KiB of zeros". window: the window descriptor, 0x58 for 2 MiB, 0x88 for 128 MiB."""
+    """Return a zstd frame of RLE blocks that each decompress to 128 KiB of zeros.
+
+    window: the window descriptor; 0x58 is 2 MiB, 0x88 is 128 MiB. content_size: in the header; None for no content size.
+    """
     head = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
     last = (128 * 1024 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
     announced = b"" if content_size is None else struct.pack("<Q", content_size)
@@ -52,7 +55,7 @@ def lz4_of(size: int) -> bytes:
 
 
 def lz4_with_content_size(announced: int) -> bytes:
-    """A frame whose header says so, with a header checksum that fits."""
+    """Return an lz4 frame whose header has this content size, with a valid header checksum."""
     honest = bytes(lz4.frame.compress(bytes(3 * MIB), store_size=True, block_size=lz4.frame.BLOCKSIZE_MAX4MB))
     return bytes(mend_frame(honest[:6] + struct.pack("<Q", announced) + honest[14:]))
 
@@ -116,7 +119,7 @@ LARGE: dict[Codec, Callable[[], bytes]] = {
 
 
 def large_bomb(number: int) -> Case:
-    """More than any limit, of the codec with this number, whatever size that takes."""
+    """Decompress a bomb of any compressed size that exceeds every limit. number: of the codec."""
     codec = Codec(number)
     data = LARGE[codec]()
     decompress(codec, compress(codec, b"warm"))
@@ -125,7 +128,7 @@ def large_bomb(number: int) -> Case:
 
 
 def bomb_in_a_batch(name: str) -> Case:
-    """The way of a fetched batch: to records, then to columns."""
+    """Read a bomb in a record batch like a fetched batch: as records, then as columns."""
     codec, data = _bomb(name)
     read_rows(build([(0, None, b"warm")], codec))
     read_columns(build([(0, None, b"warm")], codec))
@@ -135,7 +138,7 @@ def bomb_in_a_batch(name: str) -> Case:
 
 
 def bomb_in_a_wrapper(magic: int, is_nested: bool) -> Case:
-    """A message set of before 0.11 that repeats one message, or a wrapper, as often as 16 KiB can say."""
+    """Read a gzip wrapper message (magic 0 or 1) that repeats one message, or with is_nested one wrapper, to 5 MiB in total."""
     entry = bytearray()
     inner = gzip_of(MIB) if is_nested else b""
     write_message(entry, magic, 5, 0, None, inner, codec=Codec.GZIP if is_nested else Codec.NONE)
@@ -152,7 +155,7 @@ def bomb_in_a_wrapper(magic: int, is_nested: bool) -> Case:
 
 
 def forged(codec: Codec, body: bytes) -> bytearray:
-    """A sealed batch whose records are these compressed bytes."""
+    """Return a sealed batch with these compressed bytes as its records."""
     return forge(body, attributes=int(codec))
 
 
@@ -168,7 +171,7 @@ def read_columns(data: bytes | bytearray) -> int:
 
 
 def bomb_at_peer(module: str, name: str) -> Case:
-    """What the decoder of another client makes of it."""
+    """Decompress a bomb with the decoder of another client. module: the module of the decoder."""
     theirs = import_module(module)
     codec, data = _bomb(name)
     read = getattr(theirs, f"{codec.name.lower()}_decode")

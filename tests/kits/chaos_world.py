@@ -1,4 +1,4 @@
-"""A cluster, a producer and a consumer in virtual time, to which the steps of a plan are done; and the verdict on what came of it."""
+"""Runs the steps of a plan on a cluster, a producer and a consumer in virtual time, and checks the history."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from levada.types import TopicPartition
 READER = 1000
 ALL = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
 SETTLED_MS = 40_000
-"""How long after the last fault a connection may take: an attempt to connect to a silent node goes on for up to 36 s."""
+"""ms that a connection may take after the last fault: an attempt to connect to a silent node lasts up to 36 s."""
 
 
 class Mender:
-    """A server that nobody connects to: the network gives it its turn, at which it ends outages whose time is over."""
+    """A server without connections. The simulated network calls advance(), which ends outages at their time."""
 
     def __init__(self) -> None:
         self._mends: list[tuple[int, Callable[[], None]]] = []
@@ -64,7 +64,7 @@ class Mender:
 
 
 class World:
-    """The methods that a plan names are its steps. fetch_max_wait_ms: the consumer's. retention_ms: the topic's."""
+    """The methods are the steps that a plan names. fetch_max_wait_ms: of the consumer. retention_ms: retention.ms of the topic."""
 
     def __init__(self, sim: Simulation, plan: Plan, *, fetch_max_wait_ms: int = 500, retention_ms: int = -1) -> None:
         self.sim = sim
@@ -96,7 +96,7 @@ class World:
 
     @property
     def app(self) -> App:
-        """The program that writes now."""
+        """The newest program, which writes now."""
         return self.apps[-1]
 
     # Operations
@@ -123,7 +123,7 @@ class World:
         self.reading.poll(ms / 1000)
 
     def take_over(self) -> None:
-        """Start the program again; the one before does not know that."""
+        """Start a new program. The previous program is not closed, and does not learn of its successor."""
         self.apps.append(self._new_app())
         while not self.app.started():
             self.heal()
@@ -134,7 +134,7 @@ class World:
         return App(self.sim, self.plan, Recorder(self.events.append, next(self._processes), now_ms=lambda: self.sim.now_ms))
 
     def zombie(self, partition: int) -> None:
-        """The program that was replaced goes on."""
+        """Let the program that was replaced last write and commit a transaction."""
         if len(self.apps) > 1:
             old = self.apps[-2]
             old.begin()
@@ -142,7 +142,7 @@ class World:
             old.end(commits=True, repeats=0)
 
     def close_replaced(self, kept: int) -> None:
-        """Close the programs that were replaced, but for so many of the last."""
+        """Close the replaced programs, except the last `kept` of them."""
         for app in self.apps[: -1 - kept]:
             app.close()
         del self.apps[: -1 - kept]
@@ -200,9 +200,10 @@ class World:
         self._mend_after(ms, lambda: self.cluster.transaction_coordinators.end_loading(TRANSACTIONAL_ID))
 
     def forget(self, partition: int) -> None:
-        """Lose what the leader knows of producers, with no batch under way: Kafka promises nothing for one that is sent again after it.
+        """Remove the leader's producer state of a partition, while no batch is in flight.
 
-        Nor does it for several in flight after it: a leader that knows nothing of a producer takes the first batch that it can.
+        Kafka does not prevent duplicates for a batch that is sent again after such a loss. With several batches in flight it does not keep
+        their order, because a leader without producer state accepts the first batch that arrives. So one batch is sent alone afterwards.
         """
         self.heal()
         self.app.producer.flush()
@@ -221,7 +222,7 @@ class World:
         self._mender.clear()
 
     def verdict(self) -> Report:
-        """Heal, let everything end, close the clients, and hold what the logs have against the history."""
+        """End all faults and pending work, close the clients, and check the history against the logs."""
         self.heal()
         self.sim.advance(SETTLED_MS)
         if self.app.is_open:
@@ -238,7 +239,7 @@ class World:
         return report._replace(findings=(*report.findings, *left))
 
     def _last_write(self) -> list[Finding]:
-        """Write once more, by a new program where the one before cannot go on and has said so; return what is wrong."""
+        """Write one more record, with a new program if the producer of the current one had a fatal error. Returns findings."""
         if self.app.last_write() is not None and self.app.is_dead:
             self.take_over()
             self.app.last_write()
@@ -249,7 +250,7 @@ class World:
 
 
 def run(plan: Plan, prepare: Callable[[World], Any] = lambda world: None) -> Report:
-    """Do a plan's steps and return the verdict. prepare: what to do with the world first."""
+    """Run the steps of a plan, and return the report of the check. prepare: called with the World before the first step."""
     with Simulation(seed=plan.seed, latency_ms=(1, 20)) as sim:
         world = World(sim, plan)
         prepare(world)

@@ -1,4 +1,4 @@
-"""A program that reads as a member of a group, and commits what it has read, plainly or in transactions with what it made of it."""
+"""A program that reads as a group member and commits its offsets, or writes records and commits the offsets in transactions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ OUT = "out"
 PORT = 9092
 SERVERS = ",".join(f"b{number}:{PORT}" for number in range(1, NODES + 1))
 EXPECTED = (CommitFailedError, RebalanceInProgressError, RetriableCommitError, TimeoutError)
-"""What a commit of a member may be refused with; what was not committed is read again, by whoever has the partition."""
+"""Errors of commits that are expected. The next owner of the partition reads records again that were not committed."""
 INSTANCE_ID_IS_ANOTHERS = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
-"""A classic group takes the younger of two members with a group.instance.id, a consumer group the older one."""
+"""Errors if two members have one group.instance.id: a classic group keeps the newer member, a consumer group the older one."""
 SESSION_TIMEOUT_MS = 10_000
 SETTINGS: Mapping[str, Any] = {
     "auto_offset_reset": "earliest",
@@ -38,11 +38,11 @@ SETTINGS: Mapping[str, Any] = {
     "default_api_timeout_ms": 8_000,
 }
 OF_PROTOCOL: Mapping[str, Mapping[str, Any]] = {"classic": {"session_timeout_ms": SESSION_TIMEOUT_MS}, "consumer": {}}
-"""In consumer groups the brokers decide how long a session is."""
+"""Consumer groups have no setting for it: the brokers set the session timeout."""
 
 
 class ToldMember(RecordingMember):
-    """Holds what its listener is told against what the consumer has."""
+    """Asserts after each poll that the listener calls agree with the consumer's assignment."""
 
     def __init__(self, consumer: KafkaConsumer[Any, Any], recorder: Recorder, **options: Any) -> None:
         super().__init__(consumer, recorder, **options)
@@ -65,7 +65,7 @@ class ToldMember(RecordingMember):
 
 
 class Program:
-    """is_over: its consumer or producer cannot go on, so it has ended."""
+    """The program. is_over: whether it has closed its consumer and producer, by close() or after an error."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Program:
             self._tolerate(self.member.commit)
 
     def close(self, leave_group: bool | None = None) -> None:
-        """What its last commit is refused with is read again by somebody else."""
+        """Close consumer and producer. If the last commit fails, another member reads its records again."""
         try:
             self.consumer.close(leave_group=leave_group)
         except (*EXPECTED, FencedInstanceIdError):
@@ -115,7 +115,7 @@ class Program:
         self._end()
 
     def die(self) -> None:
-        """As under kill -9."""
+        """End without leaving the group or a commit, like kill -9."""
         self.recorder.crashed(self.recorder.process)
         self.consumer._driver.close()
         if self._writing is not None:
@@ -146,7 +146,7 @@ class Program:
             self._write_on(self._writing, found)
 
     def _write_on(self, writing: RecordingProducer, read: list[Found]) -> None:
-        """Write one record for each that was read, and commit both. Without a commit all of it is read again."""
+        """Write one record for each record that was read, in a transaction with the offsets. Without a commit they are polled again."""
         self._is_behind = True
         try:
             if not self._is_initialized:
@@ -167,7 +167,7 @@ class Program:
             self._give_up(error, writing)
 
     def _give_up(self, error: KafkaError, writing: RecordingProducer | None = None) -> None:
-        """Abort, or end where the producer cannot go on."""
+        """Abort the transaction. Close the program if the producer cannot continue."""
         try:
             if writing is not None and not error.fatal and not isinstance(error, TransactionOutcomeUnknownError):
                 _until_known(writing.abort_transaction)
@@ -179,7 +179,7 @@ class Program:
 
 
 def _until_known(end: Callable[[], None]) -> None:
-    """End a transaction; ask once more after an unknown outcome."""
+    """End a transaction. If the outcome is unknown, try once more."""
     try:
         end()
     except TransactionOutcomeUnknownError:

@@ -1,4 +1,4 @@
-"""Rows M-C5 and M-C6: sizes that lie. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
+"""Frames and messages with false sizes and counts. Each Case is a generator for hardening_kit.cost_of(), which measures it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE_S = 20
 
 
 def flood(sock: socket.socket, size: int) -> int:
-    """Send the prefix and zeros until the other side closes; return how many zeros went, into the kernel's buffers or further."""
+    """Send a frame size and then zeros, until the other side closes or FLOOD_BYTES are sent. Returns the number of zeros sent."""
     sent = 0
     try:
         sock.sendall(struct.pack(">i", size))
@@ -46,7 +46,7 @@ def flood(sock: socket.socket, size: int) -> int:
 
 
 def flood_of_a_broker(size: int) -> Case:
-    """What an embedded broker takes from somebody who is no client."""
+    """Measure how much an embedded broker reads from a peer that floods it. size: the frame size that the peer sends."""
     server = BrokerServer(BrokerNode())
     server.start()
     try:
@@ -66,7 +66,7 @@ def flood_once(server: BrokerServer, size: int) -> int:
 
 
 class Flooder:
-    """Listens as a broker does, and floods whoever connects."""
+    """A server that floods each client that connects. size: the frame size that it sends."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -83,7 +83,7 @@ class Flooder:
             except OSError:
                 return
             with closing(sock):
-                # The request first: with bytes unread, closing is a reset, which would hide what was sent.
+                # Read the request first: closing a socket with unread bytes resets the connection, and sent bytes would be lost.
                 sock.recv(1 << 16)
                 self.sent.append(flood(sock, self.size))
 
@@ -103,7 +103,7 @@ def ask(flooder: Flooder) -> str:
 
 
 def flood_of_a_client(size: int) -> Case:
-    """What a client takes from somebody who is no broker, with its attempts to connect again."""
+    """Measure how much a client reads from a server that floods it, including reconnects. size: the frame size that the server sends."""
     flooder = Flooder(size)
     try:
         ask(flooder)
@@ -130,7 +130,7 @@ LIARS: list[type[Message]] = [MetadataResponse, FetchResponse, ProduceRequest, A
 
 
 def lying_messages() -> Iterator[tuple[type[Message], int, bytes]]:
-    """Every place of some messages, classic and flexible, overwritten with each lie."""
+    """Yield the messages of LIARS in their lowest and highest version, overwritten at about 40 positions with each of LIES."""
     for message in LIARS:
         for version in (message.MIN_VERSION, message.MAX_VERSION):
             written = encode(filled(message, version), version)
@@ -140,7 +140,7 @@ def lying_messages() -> Iterator[tuple[type[Message], int, bytes]]:
 
 
 def lying_lengths() -> Case:
-    """All of them, one after the other; the time is that of the slowest."""
+    """Decode all lying_messages(), and report the time of the slowest."""
     broken = list(lying_messages())
     for message, version, data in broken:
         slowest_of(message, version, data)
@@ -149,7 +149,7 @@ def lying_lengths() -> Case:
 
 
 def slowest_of(message: type[Message], version: int, data: bytes) -> float:
-    """How many ms it takes, the better of two times: a machine has other things to do."""
+    """Return the processor time of decoding, in ms: the shorter one of two attempts."""
     return min(_ms_of(lambda: decode(message, data, version)) for _ in range(2))
 
 
@@ -161,7 +161,7 @@ def _ms_of(attempt: Callable[[], object]) -> float:
 
 
 def many_tags(count: int, is_whole: bool) -> Case:
-    """A message with that many unknown tagged fields of one byte; the last one missing, if it is not whole."""
+    """Decode a message with `count` unknown tagged fields of one byte. If not is_whole, the last field is missing."""
     fields = b"".join(encode_uvarint(tag) + b"\x01\x00" for tag in range(3, 3 + count))
     written = encode(ApiVersionsResponse(), 3)
     data = written[:-1] + encode_uvarint(count) + (fields if is_whole else fields[:-3])
@@ -171,7 +171,7 @@ def many_tags(count: int, is_whole: bool) -> Case:
 
 
 def nested_tags(structs: int, fields: int) -> Case:
-    """An array of that many structs, each with that many unknown tagged fields."""
+    """Decode an array of `structs` structs, each with `fields` unknown tagged fields."""
     data = _brokers_with_tags(structs, fields)
     assert len(decode(MetadataResponse, data, 12)[0].brokers) == structs
     yield

@@ -1,6 +1,6 @@
-"""Clients and brokers that are broken on purpose, one way each: the history checker has to find every one of them.
+"""Clients and brokers with one deliberate fault each. The history checker must find every fault.
 
-A mutant is a function that patches a class for the length of a test, with the checks that have to find it and the settings of its producer.
+A mutant is a function that patches a class for a test, with the checks that must find the fault and the settings of its producer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Mutant(NamedTuple):
-    """finds: the checks of which each has to find it in one of the runs. settings: of the producer. draw: the plans that show it."""
+    """A mutant. finds: checks that must each find the fault in one of the runs. settings: of the producer. draw: draws its plans."""
 
     break_it: Callable[[Patch], None]
     finds: frozenset[str]
@@ -58,7 +58,7 @@ def mutant(
 
 
 class Every:
-    """True at every n-th call."""
+    """Returns True at every n-th call."""
 
     def __init__(self, nth: int) -> None:
         self._nth = nth
