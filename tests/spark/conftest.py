@@ -1,4 +1,4 @@
-"""One small Spark session for all tests that need one."""
+"""Fixtures for tests with Spark: one small session for all tests, queries, topics and tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @pytest.fixture
 def no_idle_clients() -> Iterator[None]:
-    """Close at the end what tasks and commits of the test have kept open for the next ones."""
+    """After the test, close the clients that its tasks and commits have kept for reuse."""
     yield
     from levada.spark.clients import close_idle
 
@@ -60,7 +60,7 @@ def _connector() -> list[str]:
     from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
 
     if not HAS_ADMISSION_CONTROL:
-        # The connector is that of Spark 4.2; beside an older one Spark finds no source at all.
+        # The connector is built for Spark 4.2. In an older Spark its jars make every source unavailable.
         return []
     try:
         return [str(path) for path in spark_connector()]
@@ -70,7 +70,7 @@ def _connector() -> list[str]:
 
 @pytest.fixture
 def connector(spark: SparkSession) -> SparkSession:
-    """The session, where Spark's own connector is there too."""
+    """The session, with Spark's own Kafka connector. Skips the test if the connector is not available."""
     if not spark.conf.get("spark.jars", ""):
         pytest.skip("Spark's own connector: Maven does not reach it, or this PySpark is older than it")
     return spark
@@ -84,13 +84,13 @@ def java_clients(java_program: Callable[[str, str], Asked]) -> Asked:
 
 @pytest.fixture(scope="session")
 def topics(kafka44: Any, java_clients: Asked) -> Topics:
-    """Topics of every kind."""
+    """The topics of tests/kits/spark_topics.py, on Kafka 4.4."""
     return Topics(kafka44, java_clients).create_all()
 
 
 @pytest.fixture
 def strikes(spark: SparkSession, tmp_path: Path) -> Path:
-    """The folder of strikes (tests/kits/spark_strikes.py)."""
+    """An empty folder for strikes, with StruckDataSource registered (tests/kits/spark_strikes.py)."""
     cloudpickle.register_pickle_by_value(spark_strikes)  # type: ignore[no-untyped-call]
     spark.dataSource.register(spark_strikes.StruckDataSource)
     folder = tmp_path / "strikes"
@@ -100,7 +100,7 @@ def strikes(spark: SparkSession, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def copy_of(spark: SparkSession, new_topic: Any, tmp_path: Path) -> Iterator[Callable[..., Copy]]:
-    """Make a query: copy_of(kafka, **options)."""
+    """Return a function that makes a query from a new topic to another: copy_of(kafka, **options). Stops the queries at the end."""
     made: list[Copy] = []
 
     def make(kafka: Any, **options: Any) -> Copy:
@@ -115,7 +115,7 @@ def copy_of(spark: SparkSession, new_topic: Any, tmp_path: Path) -> Iterator[Cal
 
 @pytest.fixture
 def program_of(new_topic: Any, tmp_path: Path) -> Callable[..., Program]:
-    """Make a query for a driver of its own: program_of(kafka, **settings of Program)."""
+    """Return a function that makes a query in its own driver process: program_of(kafka, **settings of Program)."""
     numbers = count()
 
     def make(kafka: Any, **how: Any) -> Program:
@@ -128,7 +128,7 @@ def program_of(new_topic: Any, tmp_path: Path) -> Callable[..., Program]:
 
 @pytest.fixture
 def spark_home(tmp_path: Path) -> Path:
-    """PySpark's own home, with a `work` folder of its own: executors write there."""
+    """A SPARK_HOME with links to PySpark's files, but without its `work` folder, so that executors write below tmp_path."""
     home = tmp_path / "spark"
     home.mkdir()
     for entry in Path(pyspark.__file__).parent.iterdir():
@@ -139,14 +139,14 @@ def spark_home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broker(any_kafka: Any, request: pytest.FixtureRequest) -> str:
-    """What a table calls the broker of any_kafka."""
+    """The parameter of any_kafka: the name of the broker in tables."""
     name: str = request.node.callspec.params["any_kafka"]
     return name
 
 
 @pytest.fixture(scope="session")
 def table(note: Callable[[str], None]) -> Iterator[Callable[[str, list[str], list[str]], None]]:
-    """Add a row to a table at the end of the report: table(title, heads, row)."""
+    """Return a function that adds a row to a table at the end of the report: table(title, heads, row)."""
     rows: dict[str, list[Sequence[str]]] = {}
 
     def add(title: str, heads: list[str], row: list[str]) -> None:

@@ -37,7 +37,7 @@ def compare(expected: Any, found: Any) -> Any:
 
 
 def back(rows: Any) -> Any:
-    """Rows that came back, each from one record with the right key."""
+    """Return a ReadBack in which each row comes from one record with the right key."""
     return verify.ReadBack(rows, rows.num_rows, [])
 
 
@@ -120,7 +120,7 @@ def test_without_maven_only_levada_runs(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Shown:
-    """A console that remembers."""
+    """A console that stores the lines that it shows."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -39,7 +39,7 @@ def test_ctrl_c_ends_the_demo_quietly(stage: Any, seconds_later: Any, tmp_path: 
 
 
 def alone() -> dict[str, str]:
-    """The environment of a short demo, without what a Spark session of this process left there."""
+    """Return the environment of a short demo, without the variables that a Spark session of this process has set."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     return {**kept, "BOOTSTRAP": "", "COMPARE": "0", "DEMO_RECORDS": "100000"}
 
@@ -52,7 +52,7 @@ def wait_for(condition: Any, seconds: float) -> None:
 
 
 def processes_of(session: int) -> list[str]:
-    """The command lines of all living processes of a session."""
+    """Return the command lines of all processes of a session that are not zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

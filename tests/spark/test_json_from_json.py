@@ -54,7 +54,7 @@ OTHERS: list[str | None] = [
 
 
 def by_spark(spark: SparkSession, schema: pa.Schema, values: list[str | None]) -> list[tuple[Any, bool]]:
-    """Return what from_json makes of values: rows without the corrupt record, and whether there was one."""
+    """Parse values with from_json. Returns for each the row without the corrupt-record column, and whether this column had a value."""
     kind = StructType([*from_arrow_schema(schema).fields]).add(CORRUPT, StringType())
     frame = spark.createDataFrame(list(enumerate(values)), "at int, value string").repartition(2)
     parsed = frame.select("at", from_json(col("value"), kind, {"columnNameOfCorruptRecord": CORRUPT}).alias("row"))

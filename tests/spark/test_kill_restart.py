@@ -57,7 +57,7 @@ def produce(servers: str, topic: str) -> None:
 
 
 class Job:
-    """The program, its topics and its checkpoint."""
+    """The program streaming_job.py, with its topics and its checkpoint."""
 
     def __init__(self, servers: str, source: str, target: str, folder: Path) -> None:
         self._servers = servers
@@ -69,7 +69,7 @@ class Job:
 
     @contextmanager
     def running(self, pause_s: float) -> Iterator[None]:
-        """Run it as long as the block lasts, then kill it: the driver, the JVM and every Python worker at once."""
+        """Run the program during the block, then kill driver, JVM and all Python workers. pause_s: the program's pause, in seconds."""
         with self._log.open("ab") as log:
             program = subprocess.Popen([*self._command, str(pause_s)], stdout=log, stderr=log, start_new_session=True)
         try:

@@ -35,7 +35,7 @@ def stream(spark: Any, source: str, servers: str, topic: str, **given: str) -> A
 
 
 def run_once(spark: Any, source: str, servers: str, topic: str, checkpoint: Path, **given: str) -> list[str]:
-    """Run a stream over what is there, from and to its checkpoint; return the values that it read."""
+    """Run a stream with trigger availableNow, from its checkpoint on. Returns the values that it read, sorted."""
     seen: list[str] = []
     rows = stream(spark, source, servers, topic, **given).selectExpr("cast(value as string) value")
     query = (

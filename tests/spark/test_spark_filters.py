@@ -23,7 +23,7 @@ OFFSET, TIME = ("offset",), ("timestamp",)
 
 
 class Times:
-    """Records a millisecond apart, the offset is the time; S0 has none from 40 on."""
+    """A cluster in which the timestamp of each record equals its offset. S0 has no record from 40 on."""
 
     def at_times(self, times: Any) -> Any:
         return {tp: None if tp == S0 and time >= 40 else time for tp, time in times.items()}

@@ -26,7 +26,7 @@ NOON_MS = 1709208000123
 
 
 class Recorder:
-    """A session, or a DataFrame, whose reader and writer note what they are told."""
+    """Takes the place of a session or a DataFrame. Its reader and writer record the calls."""
 
     def __init__(self, **types: DataType) -> None:
         self.told: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def test_a_keyword_is_the_options_name_with_an_underscore_for_each_dot(recorder:
 
 
 class Context:
-    """A SparkContext in a thread with these local properties."""
+    """Takes the place of a SparkContext, with these local properties."""
 
     def __init__(self, **properties: str) -> None:
         self.getLocalProperty = properties.get

@@ -37,7 +37,7 @@ def test_the_end_of_batch_0_carries_its_start() -> None:
 
 
 class Ends:
-    """A cluster that notes what it is asked for."""
+    """A cluster that records the requests for offsets."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[TopicPartition]]] = []

@@ -357,7 +357,7 @@ def test_a_missing_topic_is_named() -> None:
 
 
 class Deleting(FakeCluster):
-    """Topics whose deletion shows in answers about offsets as it does with brokers."""
+    """A cluster that raises UnknownTopicOrPartitionError for offsets of deleted topics, as brokers do."""
 
     def earliest(self, partitions: Any) -> Any:
         self._check(partitions)

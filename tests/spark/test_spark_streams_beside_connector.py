@@ -127,7 +127,7 @@ def assert_a_topic_is_gone(found: Mapping[str, Any], told: Mapping[str, str]) ->
 
 
 def micro_batches(spark: Any, source: str, given: Mapping[str, str], trigger: str, checkpoint: Path) -> list[Any]:
-    """Run a stream over what is there, from and to its checkpoint; return the rows of each micro-batch that has some."""
+    """Run a stream with availableNow or once, from its checkpoint on. Returns the rows of each micro-batch that is not empty."""
     seen: list[Any] = []
 
     def collect(batch: Any, _: int) -> None:
@@ -144,11 +144,11 @@ def micro_batches(spark: Any, source: str, given: Mapping[str, str], trigger: st
 
 
 def planned(checkpoint: Path) -> list[Any]:
-    """Return the offsets that the micro-batches of a checkpoint end at, without a first one that reads nothing."""
+    """Return the end offsets of a checkpoint's micro-batches. A first micro-batch without records is left out."""
     logs = sorted((path for path in (checkpoint / "offsets").iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
     ends = [json.loads(path.read_text().splitlines()[-1]) for path in logs]
     start = ends[0].pop("$start", None) or json.loads((checkpoint / "sources" / "0" / "0").read_text().splitlines()[-1])
     for end in ends:
-        # Of a partition that was found later; the connector asks for its begin again.
+        # levada stores the start of a new partition here. The connector does not store it.
         end.pop("$start", None)
     return ends[1:] if ends[0] == start else ends

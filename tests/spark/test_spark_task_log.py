@@ -23,7 +23,7 @@ def task(properties: dict[str, str]) -> Any:
 
 
 def in_worker(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str] | None) -> None:
-    """Make this a process like Spark's workers: nothing is set up for logging. properties: of the task under way, None for none."""
+    """Remove all logging setup, as in a Spark worker. properties: local properties of the current task; None outside of a task."""
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
     monkeypatch.setattr(logging, "_logRecordFactory", logging.LogRecord)

@@ -80,7 +80,11 @@ def test_what_levada_writes_is_what_the_connector_writes(connector: Any, topics:
 
 
 def by_partition(java: Asked, servers: str, topic: str, *, all_placed: bool) -> tuple[Any, ...]:
-    """Read a topic: the records of each partition in order, and those that went anywhere, which had no key, unless all are placed."""
+    """Read a topic, and return its records in a form for comparison.
+
+    all_placed: whether every row names its partition; then return the records of each partition in order. Otherwise return the records
+    with a key by partition, and the records without a key in one sorted list.
+    """
     records = read(java, servers, topic)
     placed = {partition: [of(record) for record in records if record.partition == partition] for partition in range(PARTITIONS)}
     if all_placed:
