@@ -1,4 +1,4 @@
-"""Members and coordinators of groups that are broken on purpose, one way each: the history checker has to find every one of them."""
+"""Group members and coordinators with one deliberate fault each. The history checker must find every fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Patch = pytest.MonkeyPatch
 
 
 class GroupMutant(NamedTuple):
-    """finds: the checks of which each has to find it in one of the runs. settings: of the members."""
+    """A mutant. finds: checks that must each find the fault in one of the runs. settings: of the members."""
 
     break_it: Callable[[Patch], None]
     finds: frozenset[str]

@@ -1,4 +1,4 @@
-"""A cluster and the members of a group in virtual time, to which the steps of a plan are done; and the verdict on what came of it."""
+"""Runs the steps of a plan on a cluster and the members of a group in virtual time, and checks the history."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WRITER = 1000
 LOOKER = 1001
 MOST_MEMBERS = 4
 ROUNDS = 150
-"""How often everybody polls until the group must have read everything."""
+"""The number of times that all members poll, within which the group must have read and committed everything."""
 BROKERS: Mapping[str, Any] = {"log_retention_ms": -1, "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS}
 ALL = frozenset(TopicPartition(topic, index) for topic, count in TOPICS.items() for index in range(count))
 
 
 class GroupWorld:
-    """The methods that a plan names are its steps. A member is named by a number, of which the rest by the number of members counts."""
+    """The methods are the steps that a plan names. A step names a member by an index modulo the number of members."""
 
     def __init__(self, sim: Simulation, plan: Plan) -> None:
         self.sim = sim
@@ -112,7 +112,7 @@ class GroupWorld:
                     self._do(program, lambda program: program.poll(1000))
 
     def _pause(self, program: Program, ms: int) -> None:
-        """Let the others go on for a while, in every fourth transaction, and not within another pause."""
+        """In every fourth transaction on average, let the other members run for `ms` while this one pauses. Pauses are not nested."""
         if ms and not self._is_pausing and self.sim.random.random() < 0.25:
             self._is_pausing = True
             self._without(program, ms)
@@ -123,13 +123,13 @@ class GroupWorld:
             self._do(self.members[member % len(self.members)], act)
 
     def _do(self, program: Program, act: Callable[[Program], object]) -> None:
-        """What one program does lets time pass, in which another one may end."""
+        """Call `act` for a program that is still a member, and remove it if it is over. Another call may have removed it before."""
         if program in self.members:
             act(program)
         if program.is_over and program in self.members:
             self.members.remove(program)
 
-    # Faults. Those of requests wait at every node, so that it is the coordinator that has one.
+    # Faults. A fault of a request is set at every node, so that it affects the node that is the coordinator.
 
     def move(self, node: int) -> None:
         self.cluster.group_coordinators.move(GROUP, node)
@@ -168,7 +168,7 @@ class GroupWorld:
     # The course of a run
 
     def look(self) -> None:
-        """Tell what is committed, where that has changed."""
+        """Record the committed offsets that have changed since the last call."""
         now = {tp: at.offset for tp in ALL if (at := self.cluster.group_offsets.committed(GROUP, tp)) is not None}
         changed = {tp: offset for tp, offset in now.items() if self._seen.get(tp) != offset}
         if changed:
@@ -184,7 +184,7 @@ class GroupWorld:
         self._mender.clear()
 
     def verdict(self) -> Report:
-        """Heal, let the group read everything, close its members, and hold what came of it against the history."""
+        """End all faults, let the group read everything, close its members, and check the history against the logs."""
         self.heal()
         left = (
             []
@@ -225,7 +225,7 @@ class GroupWorld:
 
 
 def run_group(plan: Plan, prepare: Callable[[GroupWorld], Any] = lambda world: None) -> Report:
-    """Do a plan's steps and return the verdict. prepare: what to do with the world first."""
+    """Run the steps of a plan, and return the report of the check. prepare: called with the GroupWorld before the first step."""
     with Simulation(seed=plan.seed, latency_ms=(1, 20)) as sim:
         world = GroupWorld(sim, plan)
         prepare(world)

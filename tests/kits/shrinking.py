@@ -1,4 +1,4 @@
-"""Makes a list that fails shorter while it still fails: delta debugging (Zeller and Hildebrandt, 2002)."""
+"""Shortens a list of items that makes a test fail: delta debugging (Zeller and Hildebrandt, 2002)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def shortest(items: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool], *, tries: int = 400) -> tuple[T, ...]:
-    """Return a part of a failing list, in its order, that fails too. None of its items can be left out, unless all tries were used up."""
+    """Return some of the items, in order, for which fails() is still true. No single one can be left out, unless `tries` ran out."""
     parts = 2
     left = iter(range(tries))
     while items:
