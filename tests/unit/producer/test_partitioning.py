@@ -8,6 +8,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from accumulator_kit import Bench
 from levada.producer.append.partitioning import STICKY, Partitioning, RoundRobin, checked
 from levada.producer.append.sticky import StickyPartition
 from levada.wire.murmur2 import partition_for_key
@@ -59,9 +60,14 @@ def test_P8_a_partitioner_that_chooses_what_is_not_there_is_named(partition: int
 
 
 def test_P3_keys_are_hashed_unless_they_are_ignored() -> None:
-    assert PLAIN_PARTITIONING.for_key(b"key", 7) == partition_for_key(b"key", 7)
-    assert PLAIN_PARTITIONING.for_key(None, 7) == STICKY
-    assert Partitioning(None, ignore_keys=True).for_key(b"key", 7) == STICKY
+    hashing, ignoring = Bench().accumulator, Bench(partitioning=Partitioning(None, ignore_keys=True)).accumulator
+    topic = hashing.topics["t"]
+    assert hashing.appender.partition_for(topic, b"key") == partition_for_key(b"key", topic.count)
+    assert hashing.appender.partition_for(topic, None) == STICKY
+    assert ignoring.appender.partition_for(topic, b"key") == STICKY
+
+
+def test_P8_without_a_partitioner_nothing_is_chosen() -> None:
     assert PLAIN_PARTITIONING.for_record("t", b"key", 7) is None
     assert PLAIN_PARTITIONING.for_rows("t", 7) is None
 

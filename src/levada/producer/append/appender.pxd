@@ -48,6 +48,7 @@ cdef class Appender:
     cdef int locked_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
     @cython.locals(topic=TopicQueues, number=Py_ssize_t, is_due=cython.bint, sticky=StickyPartition)
     cdef PartitionQueue find(self, topic_name, Py_ssize_t partition, key)
+    cpdef Py_ssize_t partition_for(self, TopicQueues topic, key) except -2
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, index=Py_ssize_t, told=cython.int)
     cdef int try_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
     cdef bint charge_callbacks(self, ProducerBatch batch) except -1

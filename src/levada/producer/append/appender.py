@@ -33,7 +33,7 @@ from levada.ack_buffer import AckWindow
 from levada.base.clock import Clock, SystemClock
 from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
-from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.partitioning import STICKY, Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback, ProducerBatch
 from levada.producer.delivery.delivery import Delivery
 from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter
@@ -41,7 +41,7 @@ from levada.record.compression import Codec
 from levada.types import Headers
 from levada.wire.murmur2 import partition_for_key
 
-FULL, STARVED = NO_ROOM, NO_MEMORY
+FULL, STARVED, NO_PARTITION = NO_ROOM, NO_MEMORY, STICKY
 BATCH_OVERHEAD = 1024
 """The bytes charged for the Python objects of a batch, in addition to its records."""
 CALLBACK_SIZE = 128
@@ -52,7 +52,6 @@ FIRST_SIZE = 512
 """The smallest initial allowance of a batch, in bytes."""
 RECORD_OVERHEAD = 96
 """The largest size of a batch header and of a record without key, value and headers, in bytes."""
-NO_PARTITION = -1
 NO_HEADERS: tuple[()] = ()
 # The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
@@ -202,7 +201,7 @@ class Appender:
     ) -> Delivery | None:
         """Append a record, and wake the engine if needed. Return None if the record cannot be appended without the slow path.
 
-        partition: -1 means by key, or the sticky partition. Raises the errors of the RecordBatchBuilder.
+        partition: STICKY if the record names none, see partition_for(). Raises the errors of the RecordBatchBuilder.
         """
         delivery = Delivery.__new__(Delivery)
         while True:
@@ -239,19 +238,22 @@ class Appender:
         topic = self._topics.get(topic_name)
         if topic is None:
             return None
-        number = partition
+        number = partition if partition >= 0 else self.partition_for(topic, key)
         if number < 0:
-            if key is None or self._ignores_keys:
-                number = topic.sticky.current
-                # The sticky partition changes only while it has no open batch, so that no batch is closed before it is full.
-                is_due = topic.sticky.produced >= topic.sticky.limit
-                if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
-                    return None
-            elif topic.count > 0:
-                number = partition_for_key(key, topic.count)
-        if number < 0 or number >= topic.count:
+            number = topic.sticky.current
+            # The sticky partition changes only while it has no open batch, so that no batch is closed before it is full.
+            is_due = topic.sticky.produced >= topic.sticky.limit
+            if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
+                return None
+        if number >= topic.count:
             return None
         return topic.partitions[number]
+
+    def partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
+        """Return the partition of a record that names none: that of the murmur2 hash of its key, as in Java, or STICKY."""
+        if key is None or self._ignores_keys or topic.count <= 0:
+            return NO_PARTITION
+        return partition_for_key(key, topic.count)
 
     def try_append(
         self,

@@ -1,7 +1,8 @@
-"""Chooses the partition of each record of send() and each row of send_arrow().
+"""The program's own partitioner, for the records of send() and the rows of send_arrow().
 
-The first of these rules that applies decides: the partition that the caller named; the program's own partitioner; the murmur2 hash of the
-key, as in Java, unless partitioner.ignore.keys=true; the sticky partition (levada.producer.append.sticky).
+The first of these rules that applies decides: the partition that the caller named; the program's partitioner; the murmur2 hash of the key,
+as in Java, unless partitioner.ignore.keys=true; the sticky partition. The last two are in Appender.partition_for() for a record, and in
+PartitionChoice (levada.record.columnar.sorter) for rows.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from collections.abc import Callable, Sequence
 from itertools import count as counted
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
-
-from levada.wire.murmur2 import partition_for_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,16 +41,12 @@ class RowPartitioner(Protocol):
 class Partitioning:
     """Applies the producer's partitioner and partitioner.ignore.keys.
 
-    for_record() and the function from for_rows() call code of the program, so the caller must not hold the engine's lock.
+    Methods and the function from for_rows() call code of the program, so the caller must not hold the engine's lock.
     """
 
     def __init__(self, partitioner: Partitioner | None, *, ignore_keys: bool) -> None:
         self.partitioner = partitioner
         self.ignores_keys = ignore_keys
-
-    def for_key(self, key: bytes | None, count: int) -> int:
-        """Return the partition for a record that has no explicit partition: from the key, among `count` partitions, or STICKY."""
-        return STICKY if key is None or self.ignores_keys else partition_for_key(key, count)
 
     def for_record(self, topic: str, key: bytes | None, count: int) -> int | None:
         """Return the partition that the program's partitioner chooses; None without a partitioner.

@@ -379,23 +379,25 @@ class RecordAccumulator:
     def _charge(self, size: int, ticket: Ticket | None) -> bool:
         return self.pool.redeem(ticket) if ticket is not None else self.pool.try_allocate(size)
 
-    def _sticks(self, record: ToSend) -> bool:
-        return record.partition is None and self.partitioning.for_key(record.key, 1) == STICKY
-
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
         """Choose a new sticky partition for a record without a key, unless the current one has an open batch or has had too few bytes.
 
         Return whether a new one was chosen.
         """
         sticky = topic.sticky
-        if not self._sticks(record) or not sticky.is_due or (sticky.current >= 0 and topic.partitions[sticky.current].tail is not None):
+        if self._number_of(topic, record) != STICKY or not sticky.is_due:
+            return False
+        if sticky.current >= 0 and topic.partitions[sticky.current].tail is not None:
             return False
         self.adopt()
         self.next_sticky(topic, now_ms)
         return True
 
+    def _number_of(self, topic: TopicQueues, record: ToSend) -> int:
+        return self.appender.partition_for(topic, record.key) if record.partition is None else record.partition
+
     def _queue_for(self, topic: TopicQueues, record: ToSend) -> PartitionQueue:
-        partition = self.partitioning.for_key(record.key, topic.count) if record.partition is None else record.partition
+        partition = self._number_of(topic, record)
         return topic.partitions[topic.sticky.current if partition == STICKY else partition]
 
     def _track(self, batch: ProducerBatch) -> None:
