@@ -12,11 +12,11 @@ from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch.fetch_collector import FetchCollector
 from levada.consumer.fetch.fetch_cursor import ReadOptions
-from levada.consumer.fetch.fetch_response import offset_after_last_batch
 from levada.consumer.positions.subscription_state import SubscriptionState
 from levada.record.batch import assign_offsets, seal, set_producer_state
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
+from levada.record.memory_records import offset_after_last_batch
 from levada.types import AnyRecord, OffsetSpec, TopicPartition
 from settings_kit import read_options
 

@@ -9,8 +9,11 @@ from levada.errors import CorruptRecordError
 from levada.record.batch import RecordBatch
 from levada.record.compression import Buffer
 from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
+from levada.types import UNKNOWN_OFFSET
 
+LAST_OFFSET_DELTA_AT = 23
 _PREFIX = struct.Struct(">qi")
+_INT32 = struct.Struct(">i")
 
 
 def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
@@ -20,17 +23,48 @@ def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
     are yielded as record batches, too (levada.record.legacy.batch).
     """
     view = memoryview(data)
-    end = len(view)
-    while end - at > MAGIC_AT:
-        base_offset, length = _PREFIX.unpack_from(view, at)
-        magic = view[at + MAGIC_AT]
-        if magic > MAGIC or length < LEAST_LENGTH[magic]:
-            raise _not_a_batch(base_offset, length, magic, at)
-        if AFTER_LENGTH + length > end - at:
-            return
-        batch = RecordBatch(view[at : at + AFTER_LENGTH + length]) if magic == MAGIC else _message_set(view, at)
+    while (found := _batch_at(view, at)) is not None:
+        _, size, magic = found
+        batch = RecordBatch(view[at : at + size]) if magic == MAGIC else _message_set(view, at)
         yield batch
         at += len(batch.data)
+
+
+def offset_after_last_batch(data: Buffer) -> int:
+    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not have it."""
+    view, at, after = memoryview(data), 0, UNKNOWN_OFFSET
+    try:
+        while (found := _batch_at(view, at)) is not None:
+            base_offset, size, magic = found
+            # The wrapper message of a compressed message set has the offset of its last message.
+            delta = _INT32.unpack_from(view, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
+            # The highest one, in case a log is out of order: else a reader would fetch some batches again.
+            after = max(after, base_offset + delta + 1)
+            at += size
+    except CorruptRecordError:
+        return UNKNOWN_OFFSET
+    return after
+
+
+def is_cut(data: Buffer) -> bool:
+    """Whether the data end before the first batch or message is complete."""
+    return len(data) < AFTER_LENGTH or AFTER_LENGTH + _PREFIX.unpack_from(data)[1] > len(data)
+
+
+def _batch_at(view: memoryview, at: int) -> tuple[int, int, int] | None:
+    """Return base offset, size in bytes and magic of the batch, or message, at a position. None if it is incomplete.
+
+    Raises CorruptRecordError.
+    """
+    left = len(view) - at
+    if left <= MAGIC_AT:
+        return None
+    base_offset, length = _PREFIX.unpack_from(view, at)
+    magic = view[at + MAGIC_AT]
+    if magic > MAGIC or length < LEAST_LENGTH[magic]:
+        raise _not_a_batch(base_offset, length, magic, at)
+    size = AFTER_LENGTH + length
+    return (base_offset, size, magic) if size <= left else None
 
 
 def _not_a_batch(base_offset: int, length: int, magic: int, at: int) -> CorruptRecordError:

@@ -12,13 +12,14 @@ from levada.base.clock import ExponentialBackoff
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.requests.retry import Reaction
 from levada.consumer.fetch.fetch_buffer import FetchBuffer
-from levada.consumer.fetch.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
+from levada.consumer.fetch.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler
 from levada.consumer.fetch.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
 from levada.consumer.positions.subscription_state import SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
 from levada.record.compression import Codec
+from levada.record.memory_records import offset_after_last_batch
 from levada.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
 from record_kit import raw_message, raw_wrapper
 from settings_kit import fetch_settings, new_metadata

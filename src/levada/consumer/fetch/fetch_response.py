@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from struct import Struct
 from typing import NamedTuple
 
 from levada.acls import ResourceType
@@ -18,13 +17,10 @@ from levada.consumer.positions.subscription_state import Answers, PartitionState
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
+from levada.record.memory_records import is_cut, offset_after_last_batch
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, Node, TopicPartition
 
-LAST_OFFSET_DELTA_AT = 23
 MOST_DOUBTS = 3
-_OFFSET_AND_LENGTH = Struct(">qi")
-_INT32 = Struct(">i")
 
 
 ON_FETCH_ERROR = RetryPolicy(
@@ -192,7 +188,7 @@ class FetchResponseHandler:
         if not data.records:
             return False
         records = memoryview(data.records)
-        if cuts_first and _is_cut(records):
+        if cuts_first and is_cut(records):
             return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
         next_offset = offset_after_last_batch(records)
         if UNKNOWN_OFFSET < next_offset <= state.fetch_offset:
@@ -248,11 +244,6 @@ class FetchResponseHandler:
         state.failed(reason, now_ms + self._backoff.delay_ms(state.failed_attempts))
 
 
-def _is_cut(records: memoryview) -> bool:
-    """Return whether the data end before the first message is complete."""
-    return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
-
-
 def _does_not_fit(state: PartitionState, limit: int) -> RecordTooLargeError:
     text = (
         f"{state.tp} at offset {state.fetch_offset}: the next message is larger than max.partition.fetch.bytes={limit}, and this broker, "
@@ -273,21 +264,3 @@ def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tupl
         for data in topic.partitions:
             tp = TopicPartition(name, data.partition_index)
             yield (tp if tp in session.known else None), data
-
-
-def offset_after_last_batch(records: bytes | memoryview) -> int:
-    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not have it."""
-    at, after, end = 0, UNKNOWN_OFFSET, len(records)
-    while at + MAGIC_AT < end:
-        offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
-        magic = records[at + MAGIC_AT]
-        if magic > MAGIC or length < LEAST_LENGTH[magic]:
-            return UNKNOWN_OFFSET
-        if at + AFTER_LENGTH + length > end:
-            break
-        # The wrapper message of a compressed message set has the offset of its last message.
-        delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
-        # The highest one, in case a log is out of order: else a reader would fetch some batches again.
-        after = max(after, offset + delta + 1)
-        at += AFTER_LENGTH + length
-    return after
