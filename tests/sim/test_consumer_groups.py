@@ -12,7 +12,7 @@ from altered_answers import altered
 from consumer_sim import World
 from group_sim import PARTITIONS, SimulatedGroup
 from levada.broker.coordinators.groups.consumer_groups import ConsumerGroups
-from levada.consumer.group.consumer_heartbeat import ON_HEARTBEAT_ERROR, Reaction
+from levada.consumer.group.consumer_heartbeat import ON_HEARTBEAT_ERROR, HeartbeatReaction
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,
@@ -370,7 +370,9 @@ def test_G36_G37_who_is_fenced_while_it_gives_up_has_lost_everything(group: Grou
 # Errors
 
 
-@pytest.mark.parametrize("code", [code for code, reaction in ON_HEARTBEAT_ERROR.items() if reaction in (Reaction.REFIND, Reaction.RETRY)])
+@pytest.mark.parametrize(
+    "code", [code for code, reaction in ON_HEARTBEAT_ERROR.items() if reaction in (HeartbeatReaction.REFIND, HeartbeatReaction.RETRY)]
+)
 def test_G37_a_coordinator_that_moves_or_loads_is_asked_again(group: Group, code: ErrorCode) -> None:
     told = Told()
     group.world.faults.fail_next(HEARTBEAT, code)
@@ -381,11 +383,11 @@ def test_G37_a_coordinator_that_moves_or_loads_is_asked_again(group: Group, code
     group.world.simulation.advance(2 * INTERVAL_S * 1000)
     group.poll(times=5)
     assert told.heard == [("assigned", [0, 1, 2, 3])]
-    is_moved = ON_HEARTBEAT_ERROR[code] is Reaction.REFIND
+    is_moved = ON_HEARTBEAT_ERROR[code] is HeartbeatReaction.REFIND
     assert group.world.requests("FindCoordinator") - look_ups == is_moved
 
 
-@pytest.mark.parametrize("code", [code for code, reaction in ON_HEARTBEAT_ERROR.items() if reaction is Reaction.FENCE])
+@pytest.mark.parametrize("code", [code for code, reaction in ON_HEARTBEAT_ERROR.items() if reaction is HeartbeatReaction.FENCE])
 def test_G37_who_is_fenced_loses_its_partitions_and_joins_again(group: Group, code: ErrorCode) -> None:
     told = Told()
     member = group.join(told)

@@ -11,7 +11,7 @@ import pytest
 from consumer_sim import World
 from group_sim import PARTITIONS, SimulatedGroup
 from levada.base.promise import Promise
-from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, ON_JOIN_ERROR, ON_SYNC_ERROR, Generation, Reaction
+from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, ON_JOIN_ERROR, ON_SYNC_ERROR, ClassicReaction, Generation
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,
@@ -558,7 +558,7 @@ def joins_although(group: Group, api: str, code: ErrorCode) -> None:
     assert group.owned(one) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("code", [code for code, reaction in ON_JOIN_ERROR.items() if reaction is not Reaction.TAKE_ID] + FATAL)
+@pytest.mark.parametrize("code", [code for code, reaction in ON_JOIN_ERROR.items() if reaction is not ClassicReaction.TAKE_ID] + FATAL)
 def test_G8_every_code_of_a_join(group: Group, code: ErrorCode) -> None:
     joins_although(group, "JoinGroup", code)
 
@@ -584,10 +584,10 @@ def test_G14_every_code_of_a_heartbeat(group: Group, code: ErrorCode) -> None:
     group.poll(times=10)
     assert group.owned(one) == [0, 1, 2, 3]
     reaction = ON_HEARTBEAT_ERROR.get(code)
-    stays = reaction in (Reaction.RETRY, Reaction.REFIND)
+    stays = reaction in (ClassicReaction.RETRY, ClassicReaction.REFIND)
     assert (one.group_metadata().generation_id == generation) is stays
     assert [what for what, _ in told.heard][1:] == (
-        [] if stays else ["revoked", "assigned"] if reaction is Reaction.REJOIN else ["lost", "assigned"]
+        [] if stays else ["revoked", "assigned"] if reaction is ClassicReaction.REJOIN else ["lost", "assigned"]
     )
 
 

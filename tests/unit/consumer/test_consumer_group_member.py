@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from levada.consumer.group.consumer_heartbeat import (
+    HeartbeatReaction,
     Identity,
     Owned,
-    Reaction,
     SentFields,
     heartbeat,
     leaving,
@@ -100,13 +100,13 @@ def test_partitions_are_read_as_they_were_written() -> None:
 
 def test_G37_every_code_that_is_not_named_ends_the_membership() -> None:
     named = {
-        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
-        ErrorCode.FENCED_MEMBER_EPOCH: Reaction.FENCE,
-        ErrorCode.UNKNOWN_MEMBER_ID: Reaction.FENCE,
-        ErrorCode.GROUP_ID_NOT_FOUND: Reaction.FENCE,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.TELL,
+        ErrorCode.NOT_COORDINATOR: HeartbeatReaction.REFIND,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: HeartbeatReaction.REFIND,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: HeartbeatReaction.RETRY,
+        ErrorCode.FENCED_MEMBER_EPOCH: HeartbeatReaction.FENCE,
+        ErrorCode.UNKNOWN_MEMBER_ID: HeartbeatReaction.FENCE,
+        ErrorCode.GROUP_ID_NOT_FOUND: HeartbeatReaction.FENCE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: HeartbeatReaction.TELL,
     }
     for code in ErrorCode:
-        assert reaction_to(code, 5) is named.get(code, Reaction.FAIL), code
+        assert reaction_to(code, 5) is named.get(code, HeartbeatReaction.FAIL), code

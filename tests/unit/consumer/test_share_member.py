@@ -14,7 +14,7 @@ from levada.base.flow import Call
 from levada.base.promise import Promise
 from levada.client.driver_interface import Deferred
 from levada.client.metadata.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.group.consumer_heartbeat import Identity, Reaction, reaction_to
+from levada.consumer.group.consumer_heartbeat import HeartbeatReaction, Identity, reaction_to
 from levada.consumer.share.member import ShareGroupMember, ShareMemberSettings, share_heartbeat, share_leaving
 from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS
 from levada.consumer.share.states import ShareMemberEvent as Event
@@ -211,7 +211,7 @@ def test_what_was_not_answered_is_said_again_after_a_pause() -> None:
 
 def test_every_other_code_ends_the_membership_for_good() -> None:
     for code in ErrorCode:
-        if code is ErrorCode.NONE or reaction_to(code, 1) is not Reaction.FAIL:
+        if code is ErrorCode.NONE or reaction_to(code, 1) is not HeartbeatReaction.FAIL:
             continue
         bench = Bench()
         bench.stable()

@@ -7,17 +7,17 @@ import pytest
 from levada.error_codes import ErrorCode
 from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions import requests
-from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
+from levada.producer.transactions.reactions import REACTIONS, Api, TransactionReaction
 from levada.producer.transactions.requests import ANNOUNCING, IMPLICIT, EndTxn, protocol_for, worst
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-R = Reaction
+R = TransactionReaction
 ASKED = [api for api in Api if api is not Api.FIND_COORDINATOR]
 IDENTITY = ProducerIdentity(7, 3)
 TP = TopicPartition("t", 0)
 
 
-def codes(reaction: Reaction, api: Api) -> set[int]:
+def codes(reaction: TransactionReaction, api: Api) -> set[int]:
     return {int(code) for code in ErrorCode if REACTIONS[api][code] is reaction}
 
 

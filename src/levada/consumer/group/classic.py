@@ -28,7 +28,7 @@ from levada.consumer.group.joining import Joining, Led, Received
 from levada.consumer.group.leading import have_changed
 from levada.consumer.group.listener_calls import Caller
 from levada.consumer.group.membership import Holdings, Subscribed
-from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, Generation, GroupSettings, Reaction, Requests, refusal
+from levada.consumer.group.requests import ON_HEARTBEAT_ERROR, ClassicReaction, Generation, GroupSettings, Requests, refusal
 from levada.consumer.positions.commits import commit_failed, commit_fenced, rebalance_in_progress
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, IllegalStateError, KafkaError, broker_error
@@ -461,18 +461,18 @@ class ClassicMember:
             return
         code = done.result()
         self.counters.heard_ms = self._now.ms if code is not None else self.counters.heard_ms
-        reaction = Reaction.REFIND if code is None else ON_HEARTBEAT_ERROR.get(code, Reaction.RAISE)
-        self._beats.answered(sent_ms, self._now.ms, ok=code is ErrorCode.NONE or reaction is Reaction.REJOIN)
+        reaction = ClassicReaction.REFIND if code is None else ON_HEARTBEAT_ERROR.get(code, ClassicReaction.RAISE)
+        self._beats.answered(sent_ms, self._now.ms, ok=code is ErrorCode.NONE or reaction is ClassicReaction.REJOIN)
         # If a JoinGroup was sent meanwhile, its answer counts instead.
         if code is not ErrorCode.NONE and generation == self.generation and self.state is not MemberState.PREPARING_REBALANCE:
             self._heed(reaction, code)
 
-    def _heed(self, reaction: Reaction, code: ErrorCode | None) -> None:
-        if reaction is Reaction.REFIND:
+    def _heed(self, reaction: ClassicReaction, code: ErrorCode | None) -> None:
+        if reaction is ClassicReaction.REFIND:
             self._group.finder.forget(CoordinatorKind.GROUP, self.settings.group_id)
-        elif reaction is Reaction.REJOIN:
+        elif reaction is ClassicReaction.REJOIN:
             if self.state is MemberState.STABLE:
                 self.rejoin("the group is being rebalanced")
-        elif reaction is not Reaction.RETRY and code is not None:
+        elif reaction is not ClassicReaction.RETRY and code is not None:
             error = refusal(self.settings, code, "this member's heartbeat")
-            self._expel(error, keeps_id=reaction is not Reaction.LOSE_MEMBERSHIP)
+            self._expel(error, keeps_id=reaction is not ClassicReaction.LOSE_MEMBERSHIP)

@@ -42,7 +42,7 @@ class AnyTopicPartitions(Protocol):
     partitions: list[int]
 
 
-class Reaction(Enum):
+class HeartbeatReaction(Enum):
     """The reaction to the error code of a heartbeat."""
 
     RETRY = "retry after a backoff"
@@ -52,9 +52,9 @@ class Reaction(Enum):
     FAIL = "raise it to the program; the membership is lost"
 
 
-_C, _R = ErrorCode, Reaction
+_C, _R = ErrorCode, HeartbeatReaction
 
-ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = {
+ON_HEARTBEAT_ERROR: Mapping[ErrorCode, HeartbeatReaction] = {
     _C.NOT_COORDINATOR: _R.REFIND,
     _C.COORDINATOR_NOT_AVAILABLE: _R.REFIND,
     _C.COORDINATOR_LOAD_IN_PROGRESS: _R.RETRY,
@@ -66,12 +66,12 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = {
 """The reaction to a code that is not listed is FAIL: to a group.instance.id in use, a missing permission, or a group of another type."""
 
 
-def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
+def reaction_to(code: ErrorCode, epoch: int) -> HeartbeatReaction:
     """Return the reaction to the error code of a heartbeat. epoch: the member epoch in that heartbeat."""
     # A member that is just joining has no membership to lose. The group is of another kind, and does not accept it.
     if code is ErrorCode.GROUP_ID_NOT_FOUND and epoch == JOIN_EPOCH:
-        return Reaction.FAIL
-    return ON_HEARTBEAT_ERROR.get(code, Reaction.FAIL)
+        return HeartbeatReaction.FAIL
+    return ON_HEARTBEAT_ERROR.get(code, HeartbeatReaction.FAIL)
 
 
 class SentFields(NamedTuple):

@@ -22,9 +22,9 @@ from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
 from levada.consumer.group.consumer_heartbeat import (
     JOIN_EPOCH,
+    HeartbeatReaction,
     Identity,
     Owned,
-    Reaction,
     SentFields,
     heartbeat,
     owned_of,
@@ -427,18 +427,18 @@ class ConsumerGroupMember:
                 return
             why = f"{why or code.name}{self._release.waited}"
         reaction = reaction_to(code, epoch)
-        if reaction is Reaction.REFIND:
+        if reaction is HeartbeatReaction.REFIND:
             self._group.finder.forget(CoordinatorKind.GROUP, self.settings.group_id)
             if self._beats.failures == 1:
                 self._beats.begin_at_once(self._now.ms)
-        elif reaction is Reaction.FENCE:
+        elif reaction is HeartbeatReaction.FENCE:
             self._log.info("group '%s' does not know this member any more: %s", self.settings.group_id, why or code.name)
             self._fenced += 1
             self._lose(ConsumerMemberEvent.FENCE)
-        elif reaction is Reaction.TELL:
+        elif reaction is HeartbeatReaction.TELL:
             self.error = refusal(self._identity, code, why)
             self.holdings.announce()
-        elif reaction is Reaction.FAIL:
+        elif reaction is HeartbeatReaction.FAIL:
             self._fail(refusal(self._identity, code, why))
 
     # Not being a member

@@ -24,9 +24,9 @@ from levada.consumer.group.requests import (
     ON_JOIN_ERROR,
     ON_SYNC_ERROR,
     PROTOCOL_TYPE,
+    ClassicReaction,
     Generation,
     GroupSettings,
-    Reaction,
     Requests,
     refusal,
 )
@@ -35,8 +35,8 @@ from levada.errors import ConnectError, broker_error
 from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor
 from levada.protocol.messages.join_group import JoinGroupResponse
 
-PAUSES = frozenset({Reaction.RETRY, Reaction.REFIND})
-_BEGINS_ANEW = frozenset({Reaction.TAKE_ID, Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP})
+PAUSES = frozenset({ClassicReaction.RETRY, ClassicReaction.REFIND})
+_BEGINS_ANEW = frozenset({ClassicReaction.TAKE_ID, ClassicReaction.LOSE_GENERATION, ClassicReaction.LOSE_MEMBERSHIP})
 MOST_AT_ONCE = 3
 """How often a member joins again without a pause. More often, a coordinator that always refuses would get too many requests."""
 
@@ -127,19 +127,19 @@ class Joining:
         attempts = begun_anew = 0
         while True:
             outcome = yield from self._once(reason)
-            if not isinstance(outcome, Reaction):
+            if not isinstance(outcome, ClassicReaction):
                 return outcome
-            if outcome in (Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP) and self._member.holds_partitions:
+            if outcome in (ClassicReaction.LOSE_GENERATION, ClassicReaction.LOSE_MEMBERSHIP) and self._member.holds_partitions:
                 return None
             begun_anew += outcome in _BEGINS_ANEW
             if outcome in PAUSES or begun_anew > MOST_AT_ONCE:
                 yield Sleep(self._backoff.delay_ms(attempts))
                 attempts += 1
 
-    def _once(self, reason: str) -> Flow[Received | Reaction]:
+    def _once(self, reason: str) -> Flow[Received | ClassicReaction]:
         self._member.move(MemberEvent.JOIN)
         joined = yield from self._ask(self._requests.join(self._member.generation.member_id, self._member.offers(), reason), ON_JOIN_ERROR)
-        if isinstance(joined, Reaction):
+        if isinstance(joined, ClassicReaction):
             return joined
         assignor = self._chosen(joined)
         self._member.take_generation(Generation(joined.generation_id, joined.member_id))
@@ -149,7 +149,7 @@ class Joining:
         if joined.leader == joined.member_id:
             led, given = yield from self._lead(joined, assignor)
         synced = yield from self._ask(self._requests.sync(self._member.generation, joined.protocol_name or "", given), ON_SYNC_ERROR)
-        if isinstance(synced, Reaction):
+        if isinstance(synced, ClassicReaction):
             return synced
         self._check_same(synced.protocol_type, synced.protocol_name, joined.protocol_name)
         return Received(read_assignment(synced.assignment), assignor, led)
@@ -198,7 +198,7 @@ class Joining:
         if not topics <= self._metadata.snapshot.topics.keys():
             yield Wait(self._metadata.refreshed())
 
-    def _ask(self, call: Call, policy: Mapping[ErrorCode, Reaction]) -> Flow[Any]:
+    def _ask(self, call: Call, policy: Mapping[ErrorCode, ClassicReaction]) -> Flow[Any]:
         """Send a request; return the answer, or the reaction to its error. policy: the reaction to each error code."""
         self._member.asks(True)
         try:
@@ -206,23 +206,23 @@ class Joining:
         except ENDED:
             raise
         except ConnectError:
-            return self._react(Reaction.REFIND)
+            return self._react(ClassicReaction.REFIND)
         finally:
             self._member.asks(False)
         if not answer.error_code:
             return answer
-        reaction = policy.get(ErrorCode.of(answer.error_code), Reaction.RAISE)
-        if reaction is Reaction.RAISE:
+        reaction = policy.get(ErrorCode.of(answer.error_code), ClassicReaction.RAISE)
+        if reaction is ClassicReaction.RAISE:
             raise refusal(self._settings, answer.error_code, "this member")
-        if reaction is Reaction.TAKE_ID:
+        if reaction is ClassicReaction.TAKE_ID:
             self._member.take_generation(Generation(self._member.generation.number, answer.member_id))
         return self._react(reaction)
 
-    def _react(self, reaction: Reaction) -> Reaction:
-        if reaction is Reaction.REFIND:
+    def _react(self, reaction: ClassicReaction) -> ClassicReaction:
+        if reaction is ClassicReaction.REFIND:
             self._group.finder.forget(CoordinatorKind.GROUP, self._group.group_id)
-        elif reaction in (Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP):
-            self._member.lose(keeps_id=reaction is Reaction.LOSE_GENERATION)
+        elif reaction in (ClassicReaction.LOSE_GENERATION, ClassicReaction.LOSE_MEMBERSHIP):
+            self._member.lose(keeps_id=reaction is ClassicReaction.LOSE_GENERATION)
         return reaction
 
     def _error(self, code: int, why: str) -> Exception:

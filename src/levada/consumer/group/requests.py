@@ -28,7 +28,7 @@ FIRST_VERSION_WITH_INSTANCE_ID = {JoinGroupRequest: 5, SyncGroupRequest: 3, Hear
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 
 
-class Reaction(Enum):
+class ClassicReaction(Enum):
     """The reaction of a member to an error code."""
 
     RETRY = "retry after a backoff"
@@ -40,22 +40,22 @@ class Reaction(Enum):
     RAISE = "raise it to the program"
 
 
-_C, _R = ErrorCode, Reaction
+_C, _R = ErrorCode, ClassicReaction
 _COORDINATOR = {_C.COORDINATOR_NOT_AVAILABLE: _R.REFIND, _C.NOT_COORDINATOR: _R.REFIND, _C.COORDINATOR_LOAD_IN_PROGRESS: _R.RETRY}
 
-ON_JOIN_ERROR: Mapping[ErrorCode, Reaction] = {
+ON_JOIN_ERROR: Mapping[ErrorCode, ClassicReaction] = {
     **_COORDINATOR,
     _C.MEMBER_ID_REQUIRED: _R.TAKE_ID,
     _C.REBALANCE_IN_PROGRESS: _R.RETRY,
     _C.UNKNOWN_MEMBER_ID: _R.LOSE_MEMBERSHIP,
 }
-ON_SYNC_ERROR: Mapping[ErrorCode, Reaction] = {
+ON_SYNC_ERROR: Mapping[ErrorCode, ClassicReaction] = {
     **_COORDINATOR,
     _C.REBALANCE_IN_PROGRESS: _R.REJOIN,
     _C.ILLEGAL_GENERATION: _R.LOSE_GENERATION,
     _C.UNKNOWN_MEMBER_ID: _R.LOSE_MEMBERSHIP,
 }
-ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = ON_SYNC_ERROR
+ON_HEARTBEAT_ERROR: Mapping[ErrorCode, ClassicReaction] = ON_SYNC_ERROR
 """A code that a table does not name is RAISE: such as a missing permission, an incompatible group, or a fenced group.instance.id."""
 
 

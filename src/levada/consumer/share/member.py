@@ -26,7 +26,7 @@ from levada.client.requests.coordinator_finder import CoordinatorFinder, Coordin
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.group_offsets import CoordinatedGroup
 from levada.consumer.counters import GroupCounters
-from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, LEAVE_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
+from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, LEAVE_EPOCH, HeartbeatReaction, Identity, Owned, owned_of, reaction_to
 from levada.consumer.group.consumer_requests import ask_coordinator
 from levada.consumer.group.heartbeats import Heartbeats
 from levada.consumer.group.topic_names import TargetNames
@@ -224,21 +224,21 @@ class ShareGroupMember:
 
     def _heed(self, code: ErrorCode, epoch: int, why: str | None) -> None:
         reaction = reaction_to(code, epoch)
-        if reaction is Reaction.REFIND:
+        if reaction is HeartbeatReaction.REFIND:
             self._group.finder.forget(CoordinatorKind.GROUP, self._settings.group_id)
             if self._beats.failures == 1:
                 self._beats.begin_at_once(self._now.ms)
-        elif reaction is Reaction.FENCE:
+        elif reaction is HeartbeatReaction.FENCE:
             text = f"share group '{self._settings.group_id}' does not know this member any more, which joins again: {why or code.name}"
             self._log.info("%s", text)
             self._move(ShareMemberEvent.FENCE)
             self._forget()
             self._began_ms = self._now.ms
             self._beats.begin_at_once(self._now.ms)
-        elif reaction is Reaction.TELL:
+        elif reaction is HeartbeatReaction.TELL:
             self.error = share_refusal(self.identity, code, why)
             self._changed()
-        elif reaction is Reaction.FAIL:
+        elif reaction is HeartbeatReaction.FAIL:
             self._fail(share_refusal(self.identity, code, why))
 
     # Not being a member

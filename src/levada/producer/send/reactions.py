@@ -27,7 +27,7 @@ class Action(Enum):
     ASK_SEQUENCES = "ask sequences"
 
 
-class Reaction(NamedTuple):
+class ProduceReaction(NamedTuple):
     """A row of the table. refresh_metadata: whether to request new metadata. persisted: whether this attempt may have been written."""
 
     action: Action
@@ -84,9 +84,9 @@ _REFUSED_BEFORE_APPEND = frozenset(
 )
 
 
-def _row(code: ErrorCode) -> Reaction:
+def _row(code: ErrorCode) -> ProduceReaction:
     action = _SPECIAL.get(code, Action.RETRY if code.retriable else Action.FAIL)
-    return Reaction(action, code.stale_metadata, Persisted.NO if code in _REFUSED_BEFORE_APPEND else Persisted.UNKNOWN)
+    return ProduceReaction(action, code.stale_metadata, Persisted.NO if code in _REFUSED_BEFORE_APPEND else Persisted.UNKNOWN)
 
 
-ON_PRODUCE_ERROR: Mapping[ErrorCode, Reaction] = {code: _row(code) for code in ErrorCode}
+ON_PRODUCE_ERROR: Mapping[ErrorCode, ProduceReaction] = {code: _row(code) for code in ErrorCode}

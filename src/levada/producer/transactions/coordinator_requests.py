@@ -13,7 +13,7 @@ from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.producer.transactions.outcome import may_be_carried_out
-from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
+from levada.producer.transactions.reactions import REACTIONS, Api, TransactionReaction
 from levada.producer.transactions.requests import Question, worst
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _OLD_BROKER = "transactions need brokers of Kafka 0.11 or newer, and 2.5 or newe
 class Answer(NamedTuple):
     """The result of a request. text: details for the error text, such as the partition or a missing permission. reply: None without one."""
 
-    reaction: Reaction
+    reaction: TransactionReaction
     code: ErrorCode
     text: str
     reply: Any = None
@@ -57,13 +57,13 @@ class CoordinatorRequests:
         attempts = 0
         while True:
             answer = yield from self._ask_once(question)
-            if answer.reaction not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+            if answer.reaction not in (TransactionReaction.RETRY, TransactionReaction.FIND_COORDINATOR):
                 self.last = ""
                 return answer
             self.in_doubt |= may_be_carried_out(answer.code)
             of = f"coordinator of {question.whom.kind.name.lower()} {question.whom.key!r}"
             self.last = f"{question.api.value}: {of}: {answer.code.name}{answer.text and f' ({answer.text})'}"
-            if answer.reaction is Reaction.FIND_COORDINATOR:
+            if answer.reaction is TransactionReaction.FIND_COORDINATOR:
                 self._coordinators.forget(question.whom.kind, question.whom.key)
             yield Sleep(self._pause_ms(question.api, answer.code, attempts))
             if not is_wanted():
@@ -90,16 +90,16 @@ class CoordinatorRequests:
             reply = yield Call(question.request, question.whom, min_version=question.versions[0], max_version=question.versions[1])
         except DisconnectError as error:
             self.lost = True
-            return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
+            return Answer(TransactionReaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
         except ConnectError as error:
-            return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
+            return Answer(TransactionReaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
         except UnwritableError as error:
-            return Answer(Reaction.ABORT, ErrorCode.INVALID_REQUEST, str(error))
+            return Answer(TransactionReaction.ABORT, ErrorCode.INVALID_REQUEST, str(error))
         except ProtocolError as error:
             self.lost = True
-            return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer that cannot be read: {error}")
+            return Answer(TransactionReaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer that cannot be read: {error}")
         except UnsupportedVersionError as error:
-            return Answer(Reaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
+            return Answer(TransactionReaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
         except BrokerError as error:
             # The coordinator look-up has failed, so no request was sent to the coordinator.
             return self._not_found(question, error)
@@ -109,8 +109,8 @@ class CoordinatorRequests:
             raise
         subject, code = worst(question.api, question.codes(reply))
         reaction = REACTIONS[question.api][code]
-        if reaction is Reaction.DONE and (missing := question.missing(reply)):
-            return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
+        if reaction is TransactionReaction.DONE and (missing := question.missing(reply)):
+            return Answer(TransactionReaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
         # For an error about topic permissions, the subject is "topic-partition", or "group 'g', topic-partition" for offsets.
         names = {ResourceType.TOPIC: subject.rpartition(", ")[2].rpartition("-")[0], **question.names}
         return Answer(reaction, code, "; ".join(filter(None, [subject, needed(question.request.NAME, code, names)])), reply)
@@ -118,7 +118,7 @@ class CoordinatorRequests:
     @staticmethod
     def _not_found(question: Question, error: BrokerError) -> Answer:
         reaction = REACTIONS[Api.FIND_COORDINATOR][error.code]
-        if question.api is Api.INIT_PRODUCER_ID and reaction is Reaction.FATAL:
+        if question.api is Api.INIT_PRODUCER_ID and reaction is TransactionReaction.FATAL:
             # Do not make the error fatal: there is no transaction yet, and the same call may succeed once the permission is granted.
             reaction = REACTIONS[Api.INIT_PRODUCER_ID][error.code]
         return Answer(reaction, error.code, error.reason)

@@ -29,7 +29,7 @@ from levada.producer.transactions import requests
 from levada.producer.transactions.coordinator_requests import Answer, CoordinatorRequests
 from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.outcome import Settled, fenced, not_known, settled_by_abort, told_again
-from levada.producer.transactions.reactions import MEANING, Reaction
+from levada.producer.transactions.reactions import MEANING, TransactionReaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, EndTxn, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, advice, after
@@ -191,7 +191,7 @@ class TransactionManager:
             wanted = list(self._new_partitions)
             question = requests.add_partitions(self.transactional_id, self.identity, wanted)
             answer = yield from self._coordinator.ask(question, lambda: self.state in SENDING)
-            if answer.reaction is not Reaction.DONE:
+            if answer.reaction is not TransactionReaction.DONE:
                 self._fail(answer)
                 return
             for tp in wanted:
@@ -226,7 +226,7 @@ class TransactionManager:
         try:
             yield from self._settle()
             answer = yield from self._ask_for_identity()
-            if answer.reaction is not Reaction.DONE:
+            if answer.reaction is not TransactionReaction.DONE:
                 raise self._refused_initialization(answer)
             self._identify(answer.reply)
             self._coordinator.lost = False
@@ -261,7 +261,7 @@ class TransactionManager:
         error = self._error_of(answer, "InitProducerId")
         # In init_transactions() this error is not fatal, because a repeated call may succeed once the permission is granted.
         error.fatal = False
-        if answer.reaction is not Reaction.REFUSED:
+        if answer.reaction is not TransactionReaction.REFUSED:
             self.fatal(error)
         return told_again(error)
 
@@ -277,7 +277,7 @@ class TransactionManager:
         answer = yield from self._coordinator.ask(requests.end(self.transactional_id, ending._replace(commits=False)))
         settled = settled_by_abort(answer.code) if ending.commits else Settled.ABORTED
         self._in_doubt = settled is Settled.UNKNOWN
-        if answer.reaction in (Reaction.FATAL, Reaction.REFUSED):
+        if answer.reaction in (TransactionReaction.FATAL, TransactionReaction.REFUSED):
             self.fatal(self._error_of(answer, "EndTxn"))
             raise self.refusal()
         self._unanswered = None
@@ -322,7 +322,7 @@ class TransactionManager:
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
         answer = yield from self._coordinator.ask(question, lambda: self.state is State.IN_TRANSACTION)
-        if answer.reaction is not Reaction.DONE:
+        if answer.reaction is not TransactionReaction.DONE:
             self._fail(answer)
             raise self.refusal()
 
@@ -465,7 +465,7 @@ class TransactionManager:
                 self._take(Event.ANSWER_LOST)
         self._unanswered = None
         self._in_doubt = ending.commits and (is_repeated or self._coordinator.in_doubt) and answer.code is not ErrorCode.INVALID_TXN_STATE
-        if answer.reaction is Reaction.DONE:
+        if answer.reaction is TransactionReaction.DONE:
             if not self.protocol.announces:
                 self._identify(answer.reply)
                 self._coordinator.lost = False
@@ -484,11 +484,11 @@ class TransactionManager:
     def _not_committed(self, answer: Answer) -> None:
         """Handle an error response to a commit. Always raises."""
         error = self._error_of(answer, "EndTxn")
-        if answer.reaction is Reaction.ABORT_AND_INITIALIZE and self._in_doubt:
+        if answer.reaction is TransactionReaction.ABORT_AND_INITIALIZE and self._in_doubt:
             self._take(Event.NEW_IDENTITY_NEEDED)
             raise TransactionOutcomeUnknownError(f"{error}; begin_transaction() goes on with another one") from error
-        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+        if answer.reaction in (TransactionReaction.ABORT, TransactionReaction.ABORT_AND_INITIALIZE):
+            self._is_forgotten_there |= answer.reaction is TransactionReaction.ABORT_AND_INITIALIZE
             self._error = error
             self._take(Event.FAILED)
         else:
@@ -497,9 +497,9 @@ class TransactionManager:
 
     def _not_aborted(self, answer: Answer) -> Flow[None]:
         """Handle an error response to an abort. It is no error if the coordinator has no open transaction, or has aborted it already."""
-        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
+        if answer.reaction in (TransactionReaction.ABORT, TransactionReaction.ABORT_AND_INITIALIZE, TransactionReaction.FENCED):
             self._take(Event.NEW_IDENTITY_NEEDED)
-            if answer.reaction is Reaction.FENCED:
+            if answer.reaction is TransactionReaction.FENCED:
                 # The coordinator has aborted the transaction, after transaction.timeout.ms or for another producer. The response to
                 # InitProducerId shows which. If it times out, begin() sends it again, because there is nothing left to abort.
                 with suppress(TimeoutError):
@@ -517,11 +517,11 @@ class TransactionManager:
 
     def _fail(self, answer: Answer) -> None:
         """Handle an error response within a transaction. A retriable error has no effect: the state has changed, so the retries ended."""
-        if answer.reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+        if answer.reaction in (TransactionReaction.RETRY, TransactionReaction.FIND_COORDINATOR):
             return
         error = self._error_of(answer, "")
-        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+        if answer.reaction in (TransactionReaction.ABORT, TransactionReaction.ABORT_AND_INITIALIZE):
+            self._is_forgotten_there |= answer.reaction is TransactionReaction.ABORT_AND_INITIALIZE
             self.failed(error)
         else:
             self.fatal(error)
@@ -529,6 +529,6 @@ class TransactionManager:
     def _error_of(self, answer: Answer, request: str) -> KafkaError:
         doubt = Settled.UNKNOWN.value if self._in_doubt else ""
         told = [self._name, request, answer.text]
-        if answer.reaction is Reaction.FENCED:
+        if answer.reaction is TransactionReaction.FENCED:
             return fenced(": ".join(filter(None, told)), self._timeout_ms, doubt)
         return broker_error(answer.code, ": ".join(filter(None, [*told, MEANING.get(answer.code), doubt])))

@@ -12,7 +12,7 @@ from enum import Enum
 from levada.error_codes import ErrorCode
 
 
-class Reaction(Enum):
+class TransactionReaction(Enum):
     """The reaction to an error code."""
 
     DONE = "it worked"
@@ -36,9 +36,9 @@ class Api(Enum):
     END_TXN = "EndTxn"
 
 
-_R, _C = Reaction, ErrorCode
+_R, _C = TransactionReaction, ErrorCode
 
-_EVERYWHERE: Mapping[ErrorCode, Reaction] = {
+_EVERYWHERE: Mapping[ErrorCode, TransactionReaction] = {
     _C.NONE: _R.DONE,
     _C.COORDINATOR_NOT_AVAILABLE: _R.FIND_COORDINATOR,
     _C.NOT_COORDINATOR: _R.FIND_COORDINATOR,
@@ -52,7 +52,7 @@ _EVERYWHERE: Mapping[ErrorCode, Reaction] = {
     _C.TRANSACTION_ABORTABLE: _R.ABORT,
 }
 
-_SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
+_SPECIAL: Mapping[Api, Mapping[ErrorCode, TransactionReaction]] = {
     Api.FIND_COORDINATOR: {_C.GROUP_AUTHORIZATION_FAILED: _R.ABORT},
     Api.INIT_PRODUCER_ID: {
         _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _R.REFUSED,
@@ -87,12 +87,12 @@ _SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
 }
 
 
-def _reaction(api: Api, code: ErrorCode) -> Reaction:
+def _reaction(api: Api, code: ErrorCode) -> TransactionReaction:
     special = _SPECIAL[api].get(code) or _EVERYWHERE.get(code)
-    return special or (Reaction.RETRY if code.retriable else Reaction.FATAL)
+    return special or (TransactionReaction.RETRY if code.retriable else TransactionReaction.FATAL)
 
 
-REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = {api: {code: _reaction(api, code) for code in ErrorCode} for api in Api}
+REACTIONS: Mapping[Api, Mapping[ErrorCode, TransactionReaction]] = {api: {code: _reaction(api, code) for code in ErrorCode} for api in Api}
 
 MEANING: Mapping[ErrorCode, str] = {
     _C.INVALID_TRANSACTION_TIMEOUT: (

@@ -17,7 +17,7 @@ from levada.client.requests.destination import Coordinator, CoordinatorKind
 from levada.client.requests.partition_answer import by_topic
 from levada.error_codes import ErrorCode
 from levada.producer.send.sequences import ProducerIdentity
-from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
+from levada.producer.transactions.reactions import REACTIONS, Api, TransactionReaction
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.end_txn import EndTxnRequest
@@ -92,14 +92,14 @@ class Question(NamedTuple):
 
 
 SEVERITY = (
-    Reaction.DONE,
-    Reaction.RETRY,
-    Reaction.FIND_COORDINATOR,
-    Reaction.REFUSED,
-    Reaction.ABORT,
-    Reaction.ABORT_AND_INITIALIZE,
-    Reaction.FENCED,
-    Reaction.FATAL,
+    TransactionReaction.DONE,
+    TransactionReaction.RETRY,
+    TransactionReaction.FIND_COORDINATOR,
+    TransactionReaction.REFUSED,
+    TransactionReaction.ABORT,
+    TransactionReaction.ABORT_AND_INITIALIZE,
+    TransactionReaction.FENCED,
+    TransactionReaction.FATAL,
 )
 
 
