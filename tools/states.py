@@ -31,11 +31,6 @@ class Machine(NamedTuple):
     transitions: Mapping[Any, Mapping[Any, Any]]
 
 
-def by_state(states: type[Enum], transitions: Mapping[tuple[Any, Any], Any]) -> dict[Any, dict[Any, Any]]:
-    """Return transitions that are keyed by (state, event) as a table by state. Final states have an empty row."""
-    return {state: {event: after for (before, event), after in transitions.items() if before is state} for state in states}
-
-
 MACHINES = (
     Machine("A connection's set-up", connection, connection.TRANSITIONS),
     Machine("A transactional producer", producer, producer.TRANSITIONS),
@@ -43,9 +38,9 @@ MACHINES = (
     Machine("A member of a consumer group (KIP-848)", consumer_member, consumer_member.TRANSITIONS),
     Machine("A record of consumer.acks()", unacked, unacked.TRANSITIONS),
     Machine("A member of a share group (KIP-932)", share_member, share_member.TRANSITIONS),
-    Machine("A classic group at the embedded broker", group, by_state(group.State, group.TRANSITIONS)),
-    Machine("A record of a share group (KIP-932) at the embedded broker", record, by_state(record.RecordState, record.TRANSITIONS)),
-    Machine("A transactional id at the embedded broker", transaction, by_state(transaction.State, transaction.TRANSITIONS)),
+    Machine("A classic group at the embedded broker", group, group.TRANSITIONS),
+    Machine("A record of a share group (KIP-932) at the embedded broker", record, record.TRANSITIONS),
+    Machine("A transactional id at the embedded broker", transaction, transaction.TRANSITIONS),
 )
 
 INTRODUCTION = """\

@@ -16,5 +16,5 @@ def following(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, who: s
     """Return the state after an event. who: names the object in errors. Raises IllegalStateError if the table has no such transition."""
     after = transitions[state].get(event)
     if after is None:
-        raise IllegalStateError(f"{who} that is '{state.value}' met '{event.value}'; this is a bug in levada")
+        raise IllegalStateError(f"{who} in the state '{state.value}' has no transition for '{event.value}'")
     return after

@@ -268,11 +268,11 @@ def test_T17_a_transaction_can_be_timed_out_and_an_id_expired(three: EmbeddedKaf
             three.time_out_transaction("tx")
         producer.init()
         producer.write(b"a")
-        with pytest.raises(IllegalStateError, match="in state Ongoing cannot expire"):
+        with pytest.raises(IllegalStateError, match="in the state 'Ongoing' has no transition for 'expire the id'"):
             three.expire_transactional_id("tx")
         three.time_out_transaction("tx")
         assert producer.described().transaction_state == "CompleteAbort"
-        with pytest.raises(IllegalStateError, match="in state CompleteAbort cannot fence"):
+        with pytest.raises(IllegalStateError, match="in the state 'CompleteAbort' has no transition for 'fence"):
             three.time_out_transaction("tx")
         three.expire_transactional_id("tx")
         assert producer.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from levada.broker.share.acknowledgements import Acknowledgement, acknowledgements
 from levada.broker.share.in_flight import InFlightRange, InFlightRanges
-from levada.broker.share.record_states import FINAL, TRANSITIONS, Event, RecordState, after
+from levada.broker.share.record_states import FINAL, TRANSITIONS, Event, RecordState
 from levada.broker.share.share_partition import BY_BATCH, BY_RECORD, Acquired, Asked, Limits, LogBatch, SharePartition
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
@@ -312,12 +312,10 @@ def test_records_that_an_unclean_election_has_lost_are_forgotten() -> None:
 
 
 def test_nothing_follows_a_final_state() -> None:
-    for state in FINAL:
-        for event in Event:
-            if event is not Event.EXHAUST:
-                assert (state, event) not in TRANSITIONS
-    with pytest.raises(IllegalStateError, match="acknowledged cannot be released"):
-        after(RecordState.ACKNOWLEDGED, Event.RELEASE)
+    assert not any(TRANSITIONS[state] for state in FINAL)
+    acknowledged = InFlightRange(0, 1, 0, RecordState.ACKNOWLEDGED)
+    with pytest.raises(IllegalStateError, match="in the state 'acknowledged' has no transition for 'be released'"):
+        acknowledged.moved(Event.RELEASE, 5)
 
 
 def test_ranges_that_are_alike_are_joined() -> None:
@@ -461,7 +459,7 @@ class Machine(RuleBasedStateMachine):
             record.until_ms = self.now_ms + LIMITS.lock_ms
             return
         exhausted = event in (Event.RELEASE, Event.TIME_OUT, Event.LOSE_SESSION) and record.deliveries >= LIMITS.max_deliveries
-        record.state = after(record.state, Event.EXHAUST if exhausted else event)
+        record.state = TRANSITIONS[record.state][Event.EXHAUST if exhausted else event]
         record.deliveries -= event is Event.LOSE_LEADER
         record.member = ""
 

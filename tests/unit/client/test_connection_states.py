@@ -56,7 +56,7 @@ def test_N22_a_connection_goes_through_its_states(states: ConnectionStates) -> N
     states.ready(1, SetUp(SPOKEN), 0)
     assert states.state(1) is ConnectionState.READY
     assert states.delay_ms(1, 0) == NEVER_MS
-    with pytest.raises(IllegalStateError, match="is ready; it cannot be that a connection was begun"):
+    with pytest.raises(IllegalStateError, match="in the state 'ready' has no transition for 'a connection was begun'"):
         states.connecting(1, NODE, 0)
 
 

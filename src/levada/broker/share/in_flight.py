@@ -13,7 +13,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from levada.base.clock import NEVER_MS
-from levada.broker.share.record_states import COUNTED, FINAL, Event, RecordState, after
+from levada.base.state_table import following
+from levada.broker.share.record_states import COUNTED, FINAL, TRANSITIONS, Event, RecordState
 
 NO_MEMBER = ""
 
@@ -51,12 +52,12 @@ class InFlightRange(NamedTuple):
 
     def acquired(self, member: str, until_ms: int) -> InFlightRange:
         """Return the records after a member has acquired them. until_ms: when the member's lock expires."""
-        state = after(self.state, Event.ACQUIRE)
+        state = self._after(Event.ACQUIRE)
         return self._replace(state=state, deliveries=self.deliveries + 1, member=member, locked_until_ms=until_ms)
 
     def renewed(self, until_ms: int) -> InFlightRange:
         """Return the records with their lock extended to `until_ms`."""
-        return self._replace(state=after(self.state, Event.RENEW), locked_until_ms=until_ms)
+        return self._replace(state=self._after(Event.RENEW), locked_until_ms=until_ms)
 
     def moved(self, event: Event, max_deliveries: int) -> InFlightRange:
         """Return the records after an event that changes their state. No member has them afterwards.
@@ -66,7 +67,10 @@ class InFlightRange(NamedTuple):
         if event in COUNTED and self.deliveries >= max_deliveries:
             event = Event.EXHAUST
         deliveries = self.deliveries - 1 if event is Event.LOSE_LEADER else self.deliveries
-        return self._replace(state=after(self.state, event), deliveries=deliveries, member=NO_MEMBER, locked_until_ms=NEVER_MS)
+        return self._replace(state=self._after(event), deliveries=deliveries, member=NO_MEMBER, locked_until_ms=NEVER_MS)
+
+    def _after(self, event: Event) -> RecordState:
+        return following(TRANSITIONS, self.state, event, "a record of a share group")
 
     def stored(self) -> InFlightRange:
         """Return the records in the form in which they are stored. Acquired records are stored as available."""

@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from levada.errors import IllegalStateError
-
 
 class RecordState(StrEnum):
     """The state of a record in a share partition. The numbers by which states are stored are in share_records."""
@@ -50,19 +48,27 @@ class Event(StrEnum):
     FILTER = "belong to an aborted transaction"
 
 
-TRANSITIONS: Mapping[tuple[RecordState, Event], RecordState] = {
-    (RecordState.AVAILABLE, Event.ACQUIRE): RecordState.ACQUIRED,
-    (RecordState.AVAILABLE, Event.COMPACT): RecordState.ARCHIVED,
-    (RecordState.ACQUIRED, Event.ACCEPT): RecordState.ACKNOWLEDGED,
-    (RecordState.ACQUIRED, Event.RELEASE): RecordState.AVAILABLE,
-    (RecordState.ACQUIRED, Event.REJECT): RecordState.ARCHIVED,
-    (RecordState.ACQUIRED, Event.GAP): RecordState.ARCHIVED,
-    (RecordState.ACQUIRED, Event.RENEW): RecordState.ACQUIRED,
-    (RecordState.ACQUIRED, Event.TIME_OUT): RecordState.AVAILABLE,
-    (RecordState.ACQUIRED, Event.EXHAUST): RecordState.ARCHIVED,
-    (RecordState.ACQUIRED, Event.LOSE_SESSION): RecordState.AVAILABLE,
-    (RecordState.ACQUIRED, Event.LOSE_LEADER): RecordState.AVAILABLE,
-    (RecordState.ACQUIRED, Event.FILTER): RecordState.ARCHIVED,
+_S, _E = RecordState, Event
+
+TRANSITIONS: Mapping[RecordState, Mapping[Event, RecordState]] = {
+    _S.AVAILABLE: {
+        _E.ACQUIRE: _S.ACQUIRED,
+        _E.COMPACT: _S.ARCHIVED,
+    },
+    _S.ACQUIRED: {
+        _E.ACCEPT: _S.ACKNOWLEDGED,
+        _E.RELEASE: _S.AVAILABLE,
+        _E.REJECT: _S.ARCHIVED,
+        _E.GAP: _S.ARCHIVED,
+        _E.RENEW: _S.ACQUIRED,
+        _E.TIME_OUT: _S.AVAILABLE,
+        _E.EXHAUST: _S.ARCHIVED,
+        _E.LOSE_SESSION: _S.AVAILABLE,
+        _E.LOSE_LEADER: _S.AVAILABLE,
+        _E.FILTER: _S.ARCHIVED,
+    },
+    _S.ACKNOWLEDGED: {},
+    _S.ARCHIVED: {},
 }
 
 COUNTED = frozenset({Event.RELEASE, Event.TIME_OUT, Event.LOSE_SESSION})
@@ -70,11 +76,3 @@ COUNTED = frozenset({Event.RELEASE, Event.TIME_OUT, Event.LOSE_SESSION})
 
 FINAL = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 """The states that no state follows: the record is finished."""
-
-
-def after(state: RecordState, event: Event) -> RecordState:
-    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise IllegalStateError(f"a record that is {state} cannot {event}") from None

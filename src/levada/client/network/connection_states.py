@@ -12,11 +12,11 @@ from random import Random
 
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.measure import Measure
+from levada.base.state_table import following
 from levada.client.network.api_versions import BrokerVersions, FinalizedFeatures
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of
 from levada.client.setup.flow import SetUp
 from levada.client.setup.states import ESTABLISHED, TRANSITIONS, ConnectionEvent, ConnectionState
-from levada.errors import IllegalStateError
 from levada.types import Node
 
 GONE_AFTER_FAILURES = 2
@@ -87,10 +87,7 @@ class Connection:
 
     def take(self, event: ConnectionEvent) -> None:
         """Change the state by an event, as TRANSITIONS says. An event that the table does not have is a bug of the caller."""
-        state = TRANSITIONS[self.state].get(event)
-        if state is None:
-            raise IllegalStateError(f"{self.node.address} is {self.state.value}; it cannot be that {event.value}")
-        self.state = state
+        self.state = following(TRANSITIONS, self.state, event, f"the connection to {self.node.address}")
 
 
 class ConnectionStates:

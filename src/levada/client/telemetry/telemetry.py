@@ -18,6 +18,7 @@ from uuid import UUID
 from levada.base.clock import NEVER_MS, ExponentialBackoff
 from levada.base.flow import ANY_NODE, Call, Flow
 from levada.base.promise import Promise
+from levada.base.state_table import following
 from levada.client.driver_interface import ENDED
 from levada.client.engine import Engine
 from levada.client.network.connection_key import ConnectionKey
@@ -32,7 +33,7 @@ from levada.client.telemetry.payload import (
 )
 from levada.client.telemetry.states import DEFAULT_INTERVAL_MS, TRANSITIONS, Event, State, pause_ms
 from levada.error_codes import ErrorCode
-from levada.errors import IllegalStateError, KafkaError, UnsupportedVersionError
+from levada.errors import KafkaError, UnsupportedVersionError
 from levada.metrics import MetricName
 from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from levada.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
@@ -89,10 +90,7 @@ class Telemetry:
         self._last: Promise[None] | None = None
 
     def _take(self, event: Event) -> None:
-        state = TRANSITIONS[self.state].get(event)
-        if state is None:
-            raise IllegalStateError(f"telemetry: {event.value}, in the state '{self.state.value}'")
-        self.state = state
+        self.state = following(TRANSITIONS, self.state, event, "telemetry")
 
     def poll(self, now_ms: int) -> int:
         """Begin the request that is due; return by when to call again (ms), NEVER_MS while a request is in flight or after the end."""

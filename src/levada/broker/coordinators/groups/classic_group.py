@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from levada.base.promise import Promise
-from levada.broker.coordinators.groups.group_states import Event, State, after
+from levada.base.state_table import following
+from levada.broker.coordinators.groups.group_states import TRANSITIONS, Event, State
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ProtocolError
 from levada.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -160,7 +161,7 @@ class ClassicGroup:
 
     def move(self, event: Event) -> None:
         """Change the state because of an event. Raises IllegalStateError if TRANSITIONS does not allow this."""
-        self.state, self.before = after(self.state, event), self.state
+        self.state, self.before = following(TRANSITIONS, self.state, event, f"group '{self.id}'"), self.state
 
     # Members
 

@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from levada.errors import IllegalStateError
-
 
 class State(StrEnum):
     """The state, by its name in DescribeGroups and ListGroups."""
@@ -48,28 +46,31 @@ class Event(StrEnum):
     UNLOAD = "lose its coordinator"
 
 
-TRANSITIONS: Mapping[tuple[State, Event], State] = {
-    (State.EMPTY, Event.PREPARE): State.PREPARING_REBALANCE,
-    (State.EMPTY, Event.RESTORE): State.STABLE,
-    (State.EMPTY, Event.DELETE): State.DEAD,
-    (State.EMPTY, Event.UNLOAD): State.DEAD,
-    (State.PREPARING_REBALANCE, Event.ALL_JOINED): State.COMPLETING_REBALANCE,
-    (State.PREPARING_REBALANCE, Event.ALL_LEFT): State.EMPTY,
-    (State.PREPARING_REBALANCE, Event.CONVERT): State.DEAD,
-    (State.PREPARING_REBALANCE, Event.UNLOAD): State.DEAD,
-    (State.COMPLETING_REBALANCE, Event.ASSIGN): State.STABLE,
-    (State.COMPLETING_REBALANCE, Event.PREPARE): State.PREPARING_REBALANCE,
-    (State.COMPLETING_REBALANCE, Event.CONVERT): State.DEAD,
-    (State.COMPLETING_REBALANCE, Event.UNLOAD): State.DEAD,
-    (State.STABLE, Event.PREPARE): State.PREPARING_REBALANCE,
-    (State.STABLE, Event.CONVERT): State.DEAD,
-    (State.STABLE, Event.UNLOAD): State.DEAD,
+_S, _E = State, Event
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    _S.EMPTY: {
+        _E.PREPARE: _S.PREPARING_REBALANCE,
+        _E.RESTORE: _S.STABLE,
+        _E.DELETE: _S.DEAD,
+        _E.UNLOAD: _S.DEAD,
+    },
+    _S.PREPARING_REBALANCE: {
+        _E.ALL_JOINED: _S.COMPLETING_REBALANCE,
+        _E.ALL_LEFT: _S.EMPTY,
+        _E.CONVERT: _S.DEAD,
+        _E.UNLOAD: _S.DEAD,
+    },
+    _S.COMPLETING_REBALANCE: {
+        _E.ASSIGN: _S.STABLE,
+        _E.PREPARE: _S.PREPARING_REBALANCE,
+        _E.CONVERT: _S.DEAD,
+        _E.UNLOAD: _S.DEAD,
+    },
+    _S.STABLE: {
+        _E.PREPARE: _S.PREPARING_REBALANCE,
+        _E.CONVERT: _S.DEAD,
+        _E.UNLOAD: _S.DEAD,
+    },
+    _S.DEAD: {},
 }
-
-
-def after(state: State, event: Event) -> State:
-    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise IllegalStateError(f"a group in state {state} cannot {event}") from None

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from levada.broker.coordinators.transactions.transaction_states import Event, State, after
+from levada.base.state_table import following
+from levada.broker.coordinators.transactions.transaction_states import TRANSITIONS, Event, State
 from levada.types import TopicPartition
 
 NO_ID = -1
@@ -108,7 +109,7 @@ class Transaction:
         return self.producer if self.next_producer_id == NO_ID else ProducerIdAndEpoch(self.next_producer_id, 0)
 
     def _move(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, now_ms: int) -> None:
-        self.state = after(self.state, event)
+        self.state = following(TRANSITIONS, self.state, event, f"transactional id '{self.id}'")
         self.previous_producer_id = self.producer.producer_id
         self.producer = producer
         self.last_epoch = last_epoch

@@ -23,8 +23,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from levada.errors import IllegalStateError
-
 
 class State(StrEnum):
     """The state, by its name in DescribeTransactions and ListTransactions."""
@@ -52,35 +50,38 @@ class Event(StrEnum):
     EXPIRE = "expire the id"
 
 
-TRANSITIONS: Mapping[tuple[State, Event], State] = {
-    (State.EMPTY, Event.INITIALISE): State.EMPTY,
-    (State.EMPTY, Event.ADD): State.ONGOING,
-    (State.EMPTY, Event.ABORT_NOTHING): State.PREPARE_ABORT,
-    (State.EMPTY, Event.EXPIRE): State.DEAD,
-    (State.ONGOING, Event.ADD): State.ONGOING,
-    (State.ONGOING, Event.FENCE): State.PREPARE_EPOCH_FENCE,
-    (State.ONGOING, Event.COMMIT): State.PREPARE_COMMIT,
-    (State.ONGOING, Event.ABORT): State.PREPARE_ABORT,
-    (State.PREPARE_EPOCH_FENCE, Event.ABORT): State.PREPARE_ABORT,
-    (State.PREPARE_COMMIT, Event.MARKERS_WRITTEN): State.COMPLETE_COMMIT,
-    (State.PREPARE_ABORT, Event.MARKERS_WRITTEN): State.COMPLETE_ABORT,
-    (State.COMPLETE_COMMIT, Event.INITIALISE): State.EMPTY,
-    (State.COMPLETE_COMMIT, Event.ADD): State.ONGOING,
-    (State.COMPLETE_COMMIT, Event.ABORT_NOTHING): State.PREPARE_ABORT,
-    (State.COMPLETE_COMMIT, Event.EXPIRE): State.DEAD,
-    (State.COMPLETE_ABORT, Event.INITIALISE): State.EMPTY,
-    (State.COMPLETE_ABORT, Event.ADD): State.ONGOING,
-    (State.COMPLETE_ABORT, Event.ABORT_NOTHING): State.PREPARE_ABORT,
-    (State.COMPLETE_ABORT, Event.EXPIRE): State.DEAD,
+_S, _E = State, Event
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    _S.EMPTY: {
+        _E.INITIALISE: _S.EMPTY,
+        _E.ADD: _S.ONGOING,
+        _E.ABORT_NOTHING: _S.PREPARE_ABORT,
+        _E.EXPIRE: _S.DEAD,
+    },
+    _S.ONGOING: {
+        _E.ADD: _S.ONGOING,
+        _E.FENCE: _S.PREPARE_EPOCH_FENCE,
+        _E.COMMIT: _S.PREPARE_COMMIT,
+        _E.ABORT: _S.PREPARE_ABORT,
+    },
+    _S.PREPARE_COMMIT: {_E.MARKERS_WRITTEN: _S.COMPLETE_COMMIT},
+    _S.PREPARE_ABORT: {_E.MARKERS_WRITTEN: _S.COMPLETE_ABORT},
+    _S.COMPLETE_COMMIT: {
+        _E.INITIALISE: _S.EMPTY,
+        _E.ADD: _S.ONGOING,
+        _E.ABORT_NOTHING: _S.PREPARE_ABORT,
+        _E.EXPIRE: _S.DEAD,
+    },
+    _S.COMPLETE_ABORT: {
+        _E.INITIALISE: _S.EMPTY,
+        _E.ADD: _S.ONGOING,
+        _E.ABORT_NOTHING: _S.PREPARE_ABORT,
+        _E.EXPIRE: _S.DEAD,
+    },
+    _S.DEAD: {},
+    _S.PREPARE_EPOCH_FENCE: {_E.ABORT: _S.PREPARE_ABORT},
 }
 
 ENDING = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
-
-
-def after(state: State, event: Event) -> State:
-    """Return the state after an event. Raises IllegalStateError for a transition that TRANSITIONS does not have."""
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise IllegalStateError(f"a transactional id in state {state} cannot {event}") from None
