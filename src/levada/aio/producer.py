@@ -55,7 +55,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._append = producing.append
         self._transacting = Transacting(parsed, producing.core, engine, driver)
-        driver.when_dropped = lambda: producing.end_by_itself(driver.name)
+        driver.when_dropped = producing.end_by_itself
         start(self, driver)
 
     async def send(

@@ -215,7 +215,7 @@ class Producing:
             failed = error
             raise
         finally:
-            # What was taken until then goes its way, whatever ended the call.
+            # The rows that were appended before an error are sent nevertheless, so their acknowledgements are reported, too.
             told = partial(self._tell_of_rows, topic, delivery, given, failed)
             with self._lock:
                 when_settled(delivery.promises, lambda: self._engine.deferred.append(told))
@@ -433,9 +433,9 @@ class Producing:
         if count:
             self.log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
-    def end_by_itself(self, name: str) -> Flow[None]:
-        """Return the last flow of a producer that was dropped without close(). name: the producer, for log lines."""
-        return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
+    def end_by_itself(self) -> Flow[None]:
+        """Return the last flow of a producer that was dropped without close()."""
+        return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS))
 
     def refuse_in_callback(self, what: str) -> None:
         """Raise IllegalStateError on the thread that runs callbacks, because the call would wait for its own thread. what: the call."""

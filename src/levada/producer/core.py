@@ -205,10 +205,10 @@ class ProducerCore:
             f"none of its records count, {count:,} of them were not acknowledged; call commit_transaction() first"
         )
 
-    def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
+    def end_by_itself(self, limit_ms: int) -> Flow[None]:
         """Flush and abort a producer that the program has dropped without close(). Logs a warning if records were not acknowledged.
 
-        limit_ms: the time limit of the flush. name: not used.
+        limit_ms: the time limit of the flush.
         """
         self.close()
         self._tell(self.unasked())

@@ -88,7 +88,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         self._transacting = Transacting(parsed, producing.core, engine, driver)
         self._wait_for = DeliveryWait(driver, producing)
         self._core.wait_with(self._wait_for.one)
-        driver.when_dropped = lambda: producing.end_by_itself(driver.name)
+        driver.when_dropped = producing.end_by_itself
         start(self, driver)
 
     def send_many(
