@@ -288,7 +288,7 @@ class Consuming:
 
         loop: has an effect only if this loop is the one that reads; None ends any loop.
         """
-        if self._loop is not None and loop in (None, self._loop):
+        if self._loop is not None and (loop is None or loop is self._loop):
             self._loop = None
             if self.config.stop_at_end:
                 # A generator that is dropped may find the consumer closed, or in the middle of a call: that one, or the next, sees to it.

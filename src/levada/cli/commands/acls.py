@@ -19,7 +19,8 @@ from levada import (
     ResourcePatternFilter,
     ResourceType,
 )
-from levada.cli.arguments import word
+from levada.acls import CLUSTER_NAME
+from levada.cli.arguments import Yes, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation, confirm
@@ -41,9 +42,7 @@ Operations = Annotated[
 ]
 Principal = Annotated[str | None, typer.Option("--principal", metavar="PRINCIPAL", help="Rules for this principal, such as User:alice.")]
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Rules for requests from this address.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
-CLUSTER_NAME = "kafka-cluster"
 EVERYWHERE = "*"
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from levada import ClusterDescription, ElectionType, FeatureUpdate, RaftEndpoint, TopicPartitionReplica, UpgradeType
-from levada.cli.arguments import key_values, one_partition
+from levada.cli.arguments import Yes, key_values, one_partition
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation, confirm
@@ -16,7 +16,6 @@ from levada.cli.outcomes import rows_of, show_outcomes
 
 app = command_group("The cluster: nodes, quorum, features, log dirs, leaders, reassignments.")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check whether it can be done.")]
 
 

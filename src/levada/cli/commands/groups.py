@@ -9,7 +9,7 @@ import typer
 
 from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
 from levada.base.text import did_you_mean
-from levada.cli.arguments import named_partitions, partitions_of, word
+from levada.cli.arguments import Yes, named_partitions, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, refuse_ledgers, to_offsets
@@ -26,7 +26,6 @@ app = command_group("Consumer groups: lag, members, offsets.")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Ledgers = Annotated[
     bool, typer.Option("--ledgers", help="Allow it for ledgers of exactly-once Spark sinks, too; these may then write rows twice.")
 ]

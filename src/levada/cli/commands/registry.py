@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from levada.cli.arguments import Yes
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation, confirm
@@ -19,7 +20,6 @@ app = command_group("A schema registry: subjects, versions, schemas, compatibili
 
 Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Name of the subject, such as orders-value.", show_default=False)]
 Version = Annotated[str, typer.Option("--version", help="A version number, or latest.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="File with the schema; - for standard input.", show_default=False)]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from levada import KafkaAdmin, KafkaError, TransactionDescription
 from levada.base.clock import SystemClock
+from levada.cli.arguments import Yes
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation, confirm
@@ -28,7 +29,6 @@ app.add_typer(transactions, name="transactions")
 DEFAULT_PREFIX = "levada-"
 SETTLED_S = 1.0
 """Time in seconds after which the offset of a just committed transaction can be read."""
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Prefix = Annotated[str, typer.Option("--prefix", help="The sinks' transactionalIdPrefix.")]
 SinkName = Annotated[
     str,

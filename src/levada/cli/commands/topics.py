@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from levada import KafkaError, NewTopic, TopicDescription, TopicPartition
-from levada.cli.arguments import key_values, partitions_of
+from levada.cli.arguments import Yes, key_values, partitions_of
 from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation, confirm
@@ -25,7 +25,6 @@ Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of t
 Settings = Annotated[
     list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeat it for more.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 class TopicRow(NamedTuple):

@@ -19,7 +19,7 @@ from levada import (
     TransactionState,
 )
 from levada.base.clock import SystemClock
-from levada.cli.arguments import not_empty, partitions_of, word
+from levada.cli.arguments import Yes, not_empty, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.hanging import OpenTransaction, hanging, opened_before
@@ -30,7 +30,6 @@ from levada.errors import BrokerError
 
 app = command_group("Transactions: list, describe, find hanging ones, abort.")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _DEFAULT_AGE_MINUTES = 15
 """The brokers' default transaction.max.timeout.ms. Coordinators abort transactions that are open for longer."""
 

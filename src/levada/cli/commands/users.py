@@ -19,7 +19,7 @@ from levada import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from levada.cli.arguments import key_values, not_empty, principals
+from levada.cli.arguments import Yes, key_values, not_empty, principals
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation, confirm
@@ -29,7 +29,6 @@ from levada.cli.private_files import read_private
 app = command_group("Users: SCRAM credentials, quotas, delegation tokens.")
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quotas of this user; '' for the default of users.")]
 ClientId = Annotated[
     str | None, typer.Option("--client-id", metavar="NAME", help="Quotas of this client id; '' for the default of client ids.")
