@@ -171,15 +171,15 @@ def test_a_driver_that_was_paused_loses_against_its_successor(kafka: Any, new_to
     topic = new_topic(kafka, 2)
     query = Query(kafka, topic)
     query.run(0, [b"a"])
-    messages, write = query.run_tasks(1, [[b"b"]]), committing.Marker.write
+    messages, send = query.run_tasks(1, [[b"b"]]), lv.KafkaProducer.send_sealed
 
-    def late(*args: Any) -> None:
-        monkeypatch.setattr(committing.Marker, "write", write)
+    def late(*args: Any) -> Any:
+        monkeypatch.setattr(lv.KafkaProducer, "send_sealed", send)
         query.restart()
         query.run(1, [b"b"])
-        write(*args)
+        return send(*args)
 
-    monkeypatch.setattr(committing.Marker, "write", late)
+    monkeypatch.setattr(lv.KafkaProducer, "send_sealed", late)
     with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
         query.commit(1, messages)
     assert "not asked about" not in caplog.text, "the error says it all"
@@ -456,7 +456,9 @@ def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, n
 
 
 @pytest.mark.parametrize("step", ["begin", "send-offsets", "send", "decide"])
-def test_a_process_that_another_one_has_fenced_starts_over(kafka: Any, new_topic: Any, monkeypatch: Any, asked: Any, step: str) -> None:
+def test_a_process_that_another_one_has_fenced_starts_over_unless_it_has_begun(
+    kafka: Any, new_topic: Any, monkeypatch: Any, asked: Any, step: str
+) -> None:
     query = Query(kafka, topic := new_topic(kafka, 2))
     query.run(0, [b"a"], [b"b"])
     owner, name = STEPS[step]
@@ -469,10 +471,61 @@ def test_a_process_that_another_one_has_fenced_starts_over(kafka: Any, new_topic
         return call(*args, **kwargs)
 
     monkeypatch.setattr(owner, name, fenced)
-    query.run(1, [b"c"], [b"d"])
-    assert asked["initialize"] == 2
+    if step in ("begin", "send-offsets"):
+        query.run(1, [b"c"], [b"d"])
+        assert asked["initialize"] == 2
+    else:
+        with pytest.raises((ProducerFencedError, lv.errors.TransactionAbortableError)):
+            query.run(1, [b"c"], [b"d"])
+        assert asked["initialize"] == 1
+        query.restart()
+        query.run(1, [b"c"], [b"d"])
     query.run(2, [b"e"])
     assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
+
+
+def test_a_commit_that_was_fenced_after_its_answer_was_lost_is_not_taken_for_a_second_write(asked: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        query = Query(kafka, "t")
+        query.run(0, [b"a"])
+        kafka.faults.disconnect("EndTxn", nth=1, applied=True)
+        kafka.faults.fail_next("EndTxn", ErrorCode.PRODUCER_FENCED)
+        with pytest.raises(ProducerFencedError):
+            query.run(1, [b"b"])
+        query.restart()
+        query.run(1, [b"b"])
+        assert settled(kafka, "t") == Counter([b"a", b"b"])
+
+
+def test_a_run_keeps_its_producer_id_where_the_run_before_could_not(kafka: Any, new_topic: Any, asked: Any) -> None:
+    query = Query(kafka, topic := new_topic(kafka))
+    query.run(0, [b"a"])
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"levada-{query.query_id}") as other_process:
+        other_process.init_transactions()
+    query.run(1, [b"b"])
+    query.run(2, [b"c"])
+    assert asked["initialize"] == 3
+    query.restart()
+    query.run(3, [b"d"])
+    query.run(4, [b"e"])
+    assert asked["initialize"] == 4
+    assert committed(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
+
+
+@pytest.mark.parametrize("api", ["AddOffsetsToTxn", "EndTxn"])
+def test_after_a_lost_answer_of_the_older_protocol_the_next_batch_begins_anew(asked: Any, api: str) -> None:
+    """Such a request may arrive late, and to initialize again as the present producer is not safe at the end of its epochs (KIP-360)."""
+    with EmbeddedKafka(transaction_version=1) as kafka:
+        kafka.create_topic("t")
+        query = Query(kafka, "t")
+        query.run(0, [b"a"])
+        kafka.faults.disconnect(api, nth=1, applied=True)
+        query.run(1, [b"b"])
+        query.run(2, [b"c"])
+        query.run(3, [b"d"])
+        assert settled(kafka, "t") == Counter([b"a", b"b", b"c", b"d"])
+        assert asked["initialize"] == 2
 
 
 @pytest.mark.parametrize(("version", "api"), [(1, "AddOffsetsToTxn"), (2, "TxnOffsetCommit")])

@@ -17,6 +17,7 @@ from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError
 from levada.producer.core import ProducerCore
 from levada.producer.transactions.manager import TransactionManager
+from levada.producer.transactions.states import State
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TransactionHandle
 
 T = TypeVar("T")
@@ -62,6 +63,11 @@ class Transacting:
     def needs_initialization(self) -> bool:
         """Whether init_transactions() was not called yet."""
         return self._transactions is not None and self._transactions.needs_initialization
+
+    @property
+    def keeps_identity(self) -> bool:
+        """Whether begin() sends no request: no transaction is open, and the producer id and epoch can be used for the next one."""
+        return self._transactions is not None and self._transactions.state is State.READY
 
     @property
     def is_open(self) -> bool:

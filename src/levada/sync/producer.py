@@ -214,6 +214,11 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         self._driver.call(self._transacting.initialize(timeout))
 
+    @property
+    def _keeps_identity(self) -> bool:
+        """Whether a transaction can begin with the present producer id and epoch, without a request to the coordinator."""
+        return self._transacting.keeps_identity
+
     def _forget_identity(self) -> None:
         """Forget the producer id and epoch, but keep connections and metadata; init_transactions() has to be called again.
 

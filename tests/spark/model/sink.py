@@ -159,13 +159,17 @@ def _committed(parts: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 class Client:
-    """A transactional producer. written: the entry of its last transaction, None if that was not committed."""
+    """A transactional producer.
+
+    written: the entry of its last transaction, None if that was not committed. has_begun: whether brokers have taken an entry from it.
+    """
 
     def __init__(self, brokers: Brokers, name: str, producer: ProducerId) -> None:
         self.brokers = brokers
         self.name = name
         self.producer = producer
         self.written: Entry | None = None
+        self.has_begun = False
         self.has_lost = False
         self._sequence = 0
         self._has_added = False
@@ -304,10 +308,7 @@ class Sink:
         yield from self._abort_slots(slots)
 
     def _try_to_continue(self, marker: Client, batch: Batch, messages: tuple[Message, ...]) -> Steps:
-        """Write the batch with the producer and the entry of the batch before.
-
-        Returns False, with nothing written, if another process of the run has initialized since.
-        """
+        """Write the batch with the producer and the entry of the batch before. False, with nothing written, if that is not possible."""
         last = marker.written
         if last is None:
             return False
@@ -319,8 +320,7 @@ class Sink:
             decision = Entry(batch.number, batch.query, batch.run, messages)
             yield from self._decide(marker, [message.rows for message in messages if message.rows], decision)
         except Fenced:
-            entry = yield from self._ledger(True)
-            if entry is None or entry.run != batch.run:
+            if marker.has_begun:
                 raise
             return False
         return True
@@ -434,7 +434,7 @@ class Sink:
                 answer = yield from ask("init_producer_id", MARKER)
                 marker.producer = answer.value
             yield from marker.initialize()
-        marker.written = None
+        marker.written, marker.has_begun = None, False
         try:
             yield from self._transact(marker, carried, decision)
         except Unanswered:
@@ -447,12 +447,14 @@ class Sink:
             successor = yield from self._initialized()
             yield from self._transact(successor, carried, decision)
             return
-        marker.written = decision
+        if not marker.has_lost or self._brokers is Brokers.TV2 or not self.has("initialize after a lost request"):
+            marker.written = decision
 
     def _transact(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
         is_one = self.has("one transaction")
         if is_one:
             yield from marker.write_offset(LEDGER, decision)
+            marker.has_begun = True
         for rows in carried:
             yield from marker.write(rows)
         if not is_one:

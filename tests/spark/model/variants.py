@@ -120,7 +120,7 @@ MUTANTS = (
     _mutant("fenced raises"),
     _mutant("unknown is asked again", INLINE, "delayed crash"),
     _mutant("initialize after a lost request", INLINE, "delayed late", brokers=(Brokers.TV1,)),
-    _mutant("initialize as the present producer", INLINE, "unanswered pause", brokers=(Brokers.TV1,)),
+    _mutant("initialize as the present producer", SLOTS, "unanswered pause switch", brokers=(Brokers.TV1,)),
     _mutant("own batch", Query(sizes=(2,), writes=2), policy=SKIPPING),
     _mutant("own run", Query(sizes=(2,), writes=2, processes=2), policy=SKIPPING),
     _mutant("claim", Query(sizes=(2,), writes=2, equal_writes=True)),

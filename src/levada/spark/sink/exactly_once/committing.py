@@ -1,11 +1,12 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
 A commit begins with InitProducerId as a new producer does, and then reads the ledger. A process that wrote the ledger's last entry needs
-neither for the next batch of the run: while its producer id and epoch are the current ones, no other process can have changed the ledger.
-If they are not, brokers fence its transaction, and the commit starts over with InitProducerId. That happens where Spark commits the
-batches of several queries in several processes in turn; such a process begins every further commit with InitProducerId.
+neither for the next batch of the run: no sink changes the ledger without InitProducerId, and that fences this process. If brokers refuse
+its producer id and epoch at the first request of the transaction, the commit starts over with InitProducerId, and so does each further
+commit of the run in this process: Spark shares its processes for commits between all queries of a driver, and several in turn would be
+fenced each time.
 
-A driver that is fenced after InitProducerId raises, and does not initialize again, as two drivers would fence each other without end.
+A driver that is fenced later in a commit raises, and does not initialize again, as two drivers would fence each other without end.
 Requests whose answers were lost may arrive late: the client itself initializes anew after one (KafkaProducer.begin_transaction()).
 
 The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
@@ -62,6 +63,7 @@ class Marker:
         self._settings = {**memory, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
         self._clients = ExitStack()
         self._is_initialized = False
+        self.has_begun = False
         self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
 
     def __enter__(self) -> Self:
@@ -103,13 +105,6 @@ class Marker:
             self.initialize()
             return self.last_entry()
 
-    def is_of_run(self, run_id: str) -> bool:
-        """Whether the ledger's last entry is of this run, and no open transaction may change it. Fences nobody."""
-        with suppress(TimeoutError):
-            entry = self.last_entry(UNSTABLE_S)
-            return entry is not None and entry.batch.run_id == run_id
-        return False
-
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
         """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
 
@@ -123,6 +118,7 @@ class Marker:
             for group, offset in entry.offsets(self._name).items() if entry is not None else ():
                 self._producer.send_offsets_to_transaction({self._ledger: offset}, group)
                 self._groups.add(group)
+                self.has_begun = True
             sent = self._producer.send_sealed([batch for message in messages for batch in message.batches])
             self._commit()
             sent.result()
@@ -135,7 +131,8 @@ class Marker:
                 with suppress(KafkaError):
                     sent.report(timeout=0)
             raise
-        if entry is not None:
+        # Not after a request without an answer: to initialize again could give this process the producer id of another one.
+        if entry is not None and self._producer._keeps_identity:
             _written[self._producer] = entry
 
     def _commit(self) -> None:
@@ -143,7 +140,10 @@ class Marker:
             self._producer.commit_transaction()
         except TransactionOutcomeUnknownError as unknown:
             logger.warning("asking again what became of the transaction: %s", unknown)
-            self._producer.commit_transaction()
+            try:
+                self._producer.commit_transaction()
+            except IllegalStateError:  # The producer has a new epoch, and cannot repeat the request of the old one.
+                raise unknown from None
 
     def _abort(self) -> None:
         """Let readers go on at once. Where that fails the next InitProducerId does it, or the brokers after transaction.timeout.ms."""
@@ -195,17 +195,18 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
 def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> bool:
     """Write a batch with the producer id, epoch and entry that this process has from the batch before. Return whether it is written.
 
-    False, with nothing written, if the process has none of them, if slots are involved, or if another process of this run has initialized
-    since. Raises the error of brokers that fence this process if a later run has: that run must not be fenced in turn.
+    False, with nothing written, if the process has none of them, if slots are involved, or if brokers refuse the producer id and epoch at
+    the first request. Raises errors of the client.
     """
     batch = _batch_of(messages)
     sink_id = settings.id_for(batch)
     name = settings.name_for(sink_id)
     sink = (client["bootstrap.servers"], name)
-    if sink in _shared:
+    if _refused.get(sink) == batch.run_id:
         return False
+    marker = Marker(client, name, settings)
     try:
-        with settings.explained(name), Marker(client, name, settings) as marker:
+        with settings.explained(name), marker:
             last = marker.written
             if last is None or last.batch.run_id != batch.run_id or last.at != settings.ledger:
                 return False
@@ -214,13 +215,10 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
             marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
             return True
     except KafkaError as error:
-        if not _has_lost_identity(error):
+        if marker.has_begun or not _has_lost_identity(error):
             raise
-        with Marker(client, name, settings) as marker:
-            if not marker.is_of_run(batch.run_id):
-                raise
-        logger.info("%s: another process of this run has committed since: %s", called(sink_id, batch), error)
-        _shared.add(sink)
+        logger.info("%s: it begins anew, as the producer id of the batch before was refused: %s", called(sink_id, batch), error)
+        _refused[sink] = batch.run_id
         return False
 
 
@@ -252,8 +250,8 @@ _LOST_IDENTITY = frozenset(
 )
 _written: WeakKeyDictionary[KafkaProducer, Entry] = WeakKeyDictionary()
 """By producer: the ledger's entry that it wrote in its last transaction, with the epoch that it still has."""
-_shared: set[tuple[str, str]] = set()
-"""By cluster and sink: the sinks for which another process has committed batches, too."""
+_refused: dict[tuple[str, str], str] = {}
+"""By cluster and sink: the run in which brokers refused the producer id and epoch that this process had from a batch before."""
 _seen: dict[tuple[str, str], str] = {}
 """By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
 
