@@ -114,7 +114,7 @@ class _Passwords:
 
 
 class _Tokens:
-    """The mechanism OAUTHBEARER."""
+    """The SASL mechanism OAUTHBEARER. keeper: fetches tokens, and fetches the next one before a token expires."""
 
     name = OAUTHBEARER
 

@@ -402,9 +402,10 @@ class Producing:
         return ""
 
     def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
-        """Wait for the commit or abort that is running, or abort the open transaction. Return the reason why it did not end; "" if it did.
+        """Wait for the commit or abort that is running, or abort the open transaction, for at most max.block.ms.
 
-        Waits at most max.block.ms.
+        timeout: the limit of close() in seconds; None for no limit. Return "" if no transaction is left, otherwise the reason, as text for
+        the log.
         """
         transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
         with self._lock:

@@ -45,11 +45,14 @@ class Holder(Protocol):
     """A part of a client that holds records or requests of the program which are not sent yet."""
 
     def close(self, ended: Ended) -> None:
-        """Refuse new records or requests from now on. ended: makes the error."""
+        """Refuse new records or requests from now on. ended: returns the error for a refused call; its argument names the call."""
         ...
 
     def give_up(self, ended: Ended) -> None:
-        """Fail the records or requests that are left. All other parts of the client have ended before. ended: makes the error."""
+        """Fail the remaining records or requests. All other parts of the client have ended before.
+
+        ended: returns the error for a record or request; its argument names the call.
+        """
         ...
 
 

@@ -190,9 +190,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 self._host.look()
 
     def _collected(self, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
-        """Collect, and send the dead letters that were found.
+        """Collect records, and send the dead letters that were found. collect: see _until_some().
 
-        If the first record waits for its dead letter, return the promise to wait for.
+        Return (records, None). If the first record cannot be passed over until its dead letter is written, return (None, a promise to wait
+        for before the next attempt).
         """
         letters = self.core.letters
         if letters is None:

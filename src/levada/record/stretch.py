@@ -102,7 +102,7 @@ class Stretch:
     def begin_at(self, begin: int, start: int) -> None:
         """Remove all batches, and begin at another position of the data.
 
-        begin: the position of a batch. start: the first offset to read, which is not after that batch.
+        begin: the position of the first batch, in bytes. start: the first offset to read, not after the last offset of this batch.
         """
         self.begin = begin
         self.start = start

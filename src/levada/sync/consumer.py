@@ -242,7 +242,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     ) -> pa.RecordBatch:
         """Wait for records as poll() does, and return them as an Arrow record batch, without rows if there are none.
 
-        Deserializers are not applied.
+        Deserializers are not applied. timeout: seconds; None waits without limit. max_records: None for no limit.
 
         columns: any of key, value, topic, partition, offset, timestamp (these by default), timestamp_type, headers, leader_epoch. text:
         which of key and value are UTF-8 and become strings; for a record that is not UTF-8, RecordDeserializationError is raised after the

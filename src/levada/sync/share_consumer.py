@@ -161,11 +161,12 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     # Acknowledging
 
     def acknowledge(self, records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]], type: Kind = AcknowledgeType.ACCEPT) -> None:
-        """Acknowledge one record, or several such as poll() returned, with share.acknowledgement.mode=explicit.
+        """Acknowledge one record, or several records from poll(), if share.acknowledgement.mode=explicit.
 
-        type: an AcknowledgeType, or its name. The acknowledgement is sent with the next poll(), commit() or close(), and may be changed
-        until then. "renew" restarts the lock (Kafka 4.2): the record comes again with the next poll(), and has to be acknowledged otherwise
-        in the end. Raises IllegalStateError, and changes nothing, for records that this consumer does not hold.
+        type: an AcknowledgeType or its name. "renew" restarts the lock (Kafka 4.2): the next poll() returns the record again, and the
+        record still needs an acknowledgement of another type. The next poll(), commit() or close() sends the acknowledgement; until then,
+        another call replaces it. Raises IllegalStateError, and changes nothing, for records that this consumer does not hold, and if the
+        mode is implicit.
         """
         with self._sole:
             self._sharing.acknowledge(records, type)

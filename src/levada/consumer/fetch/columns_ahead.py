@@ -58,7 +58,7 @@ class ColumnsAhead:
         self._follow()
 
     def is_for(self, sink: BatchSink, max_bytes: int) -> bool:
-        """Whether a call with this sink and this limit of bytes can use these rows."""
+        """Whether a later call can use these rows: it has the column decoder and the limit of bytes of the call that decoded them."""
         return sink is self._sink and max_bytes == self._max_bytes
 
     @property

@@ -237,7 +237,10 @@ class Commits:
         return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
 
     def at_close(self) -> Flow[None]:
-        """Commit the positions, with enable.auto.commit, and wait for earlier commits in any case."""
+        """Return a flow that waits for all earlier commits and then, with enable.auto.commit, commits the positions.
+
+        It runs before the consumer is closed and before it gives up partitions.
+        """
         earlier = self.earlier()
         return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
 

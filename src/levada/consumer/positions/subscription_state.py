@@ -309,8 +309,9 @@ class PartitionState:
         self.mark()
 
     def belongs_to(self, topic_id: UUID | None) -> None:
-        """Note the topic id of the position (None: not known yet), and forget its leader epochs, because they may be those of a deleted
-        topic.
+        """Note the topic id of the position, and forget its leader epochs, because they may be those of a deleted topic of the same name.
+
+        topic_id: None if it is not known yet.
         """
         self.topic_id = topic_id
         self.topic_is_assumed = False

@@ -246,7 +246,11 @@ class RecordAccumulator:
                 return delivery
 
     def _open(self, queue: PartitionQueue, record: ToSend, allowance: int, now_ms: int) -> Delivery | None:
-        """Open a batch whose memory is already charged. Return None if another thread has opened a batch meanwhile."""
+        """Open a batch with a first record. Return the record's Delivery, or None if another thread has opened a batch meanwhile.
+
+        allowance: bytes for the batch's records. The caller has charged batch_memory() for the batch; if no batch is opened, that memory is
+        released.
+        """
         delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
             batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
@@ -260,7 +264,11 @@ class RecordAccumulator:
     def append_rows(
         self, topic_name: str, rows: RowsOfPartition, first: int, now_ms: int, ticket: Ticket | None = None
     ) -> AppendedRows | Ticket | None:
-        """Append rows.rows[first] and the following rows as far as they fit into one batch. Return a Ticket or None like append()."""
+        """Append rows.rows[first] and the following rows as far as they fit into one batch. now_ms, ticket: as in append().
+
+        Return the appended rows; None if metadata does not have the topic or the partition; or a Ticket if memory is short, as append()
+        does.
+        """
         self._check_open()
         while True:
             topic = self.topics.get(topic_name)

@@ -47,7 +47,10 @@ class State(Enum):
 
 
 class Event(Enum):
-    """An event that may change the state. The first six are steps of the program's calls, and their values name these calls."""
+    """An event that may change the state.
+
+    The first six are steps of the program's calls, and their values name these calls. The values of the other events say what has happened.
+    """
 
     INITIALIZE = "init_transactions()"
     BEGIN = "begin_transaction()"

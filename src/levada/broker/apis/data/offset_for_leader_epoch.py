@@ -19,7 +19,10 @@ API_NAME = OffsetForLeaderEpochRequest.NAME
 
 
 def handle(call: Call) -> OffsetForLeaderEpochResponse:
-    """Return the end offset of a leader epoch for each partition separately."""
+    """Handle OffsetForLeaderEpoch. Return, for each partition, the end offset of the requested leader epoch, or an error code.
+
+    If the epoch has no records, the response may have an earlier epoch and its end offset.
+    """
     request: OffsetForLeaderEpochRequest = call.request
     return OffsetForLeaderEpochResponse(
         topics=[_topic(topic, answer_each(call, topic.topic, topic.partitions, _answer, _failure)) for topic in request.topics]
