@@ -111,7 +111,7 @@ def new_producer(settings: Mapping[str, Any], partitioner: str) -> KafkaProducer
 
 
 def roles(schema: pa.Schema) -> dict[str, Any]:
-    """Return the columns as producers take them: each is called by what it is."""
+    """Return the column arguments of send_arrow() and seal_arrow(): each column of the schema for the argument of the same name."""
     return {name: name for name in schema.names}
 
 

@@ -84,7 +84,10 @@ def chosen_formats(
 
 
 def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise ConfigError for an option that only other formats have. The chosen format would ignore the option silently."""
+    """Raise ConfigError for an option that only other formats have. The chosen format would ignore the option silently.
+
+    given: the options of one side. suffixes: for each format, the option names without "key." or "value.".
+    """
     for suffix in sorted({suffix for of_format in suffixes.values() for suffix in of_format}):
         users = [name for name, of_format in suffixes.items() if suffix in of_format]
         if given.get(suffix) is not None and given.format not in users:

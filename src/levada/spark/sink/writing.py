@@ -69,7 +69,11 @@ class Written(WriterCommitMessage):
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns that a sink uses. It ignores other columns. Raises ConfigError if the columns do not make a record."""
+    """Return the names of the columns that a sink writes, in the order of the schema. A sink ignores other columns.
+
+    Raises ConfigError if the topic or the value is missing, or if a column has the wrong type. A timestamp column of the wrong type is only
+    ignored, with a warning.
+    """
     types = {field.name: field.dataType for field in schema.fields if field.name in _ACCEPTED}
     if options.topic is not None:
         types.pop("topic", None)
@@ -212,7 +216,11 @@ def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, p
 
 
 def as_records(batch: pa.RecordBatch, columns: Sequence[str], encoders: Mapping[str, Encode] = NO_ENCODERS) -> pa.RecordBatch:
-    """Select the columns of records, with keys and values as bytes: encoded, or text as UTF-8 without copying it."""
+    """Return the given columns of a batch, with keys and values as bytes.
+
+    columns: names from sink_columns(). encoders: for each column with a format, the function that encodes it. Other text becomes UTF-8
+    without being copied.
+    """
     encode = {"key": _as_bytes, "value": _as_bytes, **encoders}
     arrays = [encode[name](batch.column(name)) if name in encode else batch.column(name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -223,7 +231,10 @@ def _as_bytes(array: pa.Array) -> pa.Array:
 
 
 def by_topic(records: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split rows by their topic column, keeping their order within a topic. Raises SerializationError for a row without a topic."""
+    """Split rows by topic. Yield (topic, rows without the topic column), with the rows of a topic in their order.
+
+    topic: the option 'topic', for all rows; None to read the topics from the column. Raises SerializationError for a row without a topic.
+    """
     if records.num_rows == 0:
         return
     if topic is not None:

@@ -107,7 +107,10 @@ def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 class KafkaCluster:
-    """Sends the requests through an admin client and a consumer. The consumer fetches records only in next_times()."""
+    """Sends the requests through an admin client and a consumer. The consumer fetches records only in next_times().
+
+    client: the user's kafka.* options without this prefix.
+    """
 
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # Tasks and writers never connect here, and so do not load the clients.

@@ -53,6 +53,9 @@ def with_start(end: StreamOffset, start: StreamOffset) -> StreamOffset:
 
 
 def start_of(start: StreamOffset, end: StreamOffset) -> StreamOffset:
-    """Return the start of a batch: the start in its end if there is one, else the start that Spark passed."""
+    """Return the start of a batch: the start stored in `end` by with_start(), or `start` if `end` has none.
+
+    start, end: the offsets that Spark passed for the batch.
+    """
     carried: StreamOffset = end.get(START, start)
     return carried
