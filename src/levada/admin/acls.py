@@ -46,7 +46,7 @@ def describe_acls(wanted: AclBindingFilter, attempts: Attempts) -> Flow[list[Acl
 
 
 def create_acls(bindings: Collection[AclBinding], attempts: Attempts) -> Flow[dict[AclBinding, None]]:
-    """Create rules. A rule that exists already causes no error."""
+    """Create rules. A rule that exists already causes no error. Return a dict that maps each rule to None."""
     return _carry_out(
         Doing(lambda binding: f"create the ACL {binding}", ON_ADMIN_ERROR, attempts, CreateAclsRequest.NAME),
         bindings,

@@ -216,7 +216,10 @@ def _describe_features() -> Flow[FeatureMetadata]:
 def update_features(
     updates: Mapping[str, FeatureUpdate], attempts: Attempts, *, timeout_ms: int, validate_only: bool
 ) -> Flow[dict[str, None]]:
-    """Change the finalized levels of features. validate_only: check the changes without making them."""
+    """Change the finalized levels of features. validate_only: check the changes without making them.
+
+    timeout_ms: how long the broker may take. Return a dict that maps each feature to None.
+    """
 
     def request(wanted: list[str]) -> UpdateFeaturesRequest:
         keys = [
@@ -258,7 +261,11 @@ def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
 def add_raft_voter(
     voter_id: int, directory_id: UUID, endpoints: Sequence[RaftEndpoint], attempts: Attempts, *, cluster_id: str | None, timeout_ms: int
 ) -> Flow[None]:
-    """Make an observer a voter of the controller quorum (KIP-853). directory_id: the id of its log directory."""
+    """Make an observer a voter of the controller quorum (KIP-853). directory_id: the id of its log directory.
+
+    endpoints: the listeners of the controller. cluster_id: if it is given, any other cluster refuses the request. timeout_ms: how long the
+    broker may take.
+    """
     listeners = [Listener(name=one.name, host=one.host, port=one.port) for one in endpoints]
     asked = Asked(
         lambda _: f"add voter {voter_id} with directory {directory_id}",
@@ -272,7 +279,10 @@ def add_raft_voter(
 
 
 def remove_raft_voter(voter_id: int, directory_id: UUID, attempts: Attempts, *, cluster_id: str | None) -> Flow[None]:
-    """Make a voter of the controller quorum an observer (KIP-853). directory_id: the id of its log directory."""
+    """Make a voter of the controller quorum an observer (KIP-853). directory_id: the id of its log directory.
+
+    cluster_id: if it is given, any other cluster refuses the request.
+    """
     asked = Asked(
         lambda _: f"remove voter {voter_id} with directory {directory_id}",
         lambda _: RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id),

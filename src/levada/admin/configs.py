@@ -141,7 +141,10 @@ OPERATIONS: Mapping[str, int] = {"Set": 0, "Delete": 1, "Append": 2, "Subtract":
 def describe_configs(
     resources: Collection[ConfigResource], attempts: Attempts, spawn: Spawn, *, synonyms: bool, documentation: bool
 ) -> Flow[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """Describe the settings of resources. For the settings of one broker, the request goes to that broker."""
+    """Describe the settings of resources. For the settings of one broker, the request goes to that broker.
+
+    synonyms, documentation: whether the entries include them. Return the entries by resource, then by the name of the setting.
+    """
     asked = Asked(
         lambda resource: f"describe the settings of {resource}",
         lambda wanted: DescribeConfigsRequest(
@@ -164,7 +167,10 @@ def describe_configs(
 def incremental_alter_configs(
     changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
 ) -> Flow[dict[ConfigResource, None]]:
-    """Change some settings of resources; other settings stay unchanged. For each resource, either all changes are made or none."""
+    """Change some settings of resources; other settings stay unchanged. For each resource, either all changes are made or none.
+
+    validate_only: check the changes without making them. Return a dict that maps each resource to None.
+    """
     asked = Asked(
         lambda resource: f"alter the settings of {resource}",
         lambda wanted: IncrementalAlterConfigsRequest(

@@ -46,7 +46,10 @@ NOT_THERE = "there is no such group, or it is of another type; list_groups() tel
 def describe_consumer_groups(
     groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, authorized_operations: bool
 ) -> Flow[dict[str, ConsumerGroupDescription]]:
-    """Describe groups of consumers of either protocol."""
+    """Describe groups of consumers of either protocol.
+
+    authorized_operations: whether to include the operations that this user may perform on each group.
+    """
     doing = Doing(lambda group: f"describe consumer group '{group}'", ON_GROUP_ERROR, attempts, ConsumerGroupDescribeRequest.NAME)
     classic: set[str] = set()
 
@@ -79,7 +82,10 @@ def describe_consumer_groups(
 def describe_classic_groups(
     groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, authorized_operations: bool
 ) -> Flow[dict[str, ClassicGroupDescription]]:
-    """Describe groups of the classic protocol, whatever their members are."""
+    """Describe groups of the classic protocol, whatever their members are.
+
+    authorized_operations: whether to include the operations that this user may perform on each group.
+    """
     doing = Doing(lambda group: f"describe classic group '{group}'", ON_GROUP_ERROR, attempts, DescribeGroupsRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, ClassicGroupDescription]]:
@@ -91,7 +97,7 @@ def describe_classic_groups(
 def describe_share_groups(
     groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, authorized_operations: bool
 ) -> Flow[dict[str, ShareGroupDescription]]:
-    """Describe share groups."""
+    """Describe share groups. authorized_operations: whether to include the operations that this user may perform on each group."""
     doing = Doing(lambda group: f"describe share group '{group}'", ON_GROUP_ERROR, attempts, ShareGroupDescribeRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, ShareGroupDescription]]:

@@ -39,7 +39,7 @@ from levada.protocol.messages.streams_group_describe import (
 def describe_streams_groups(
     groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, authorized_operations: bool
 ) -> Flow[dict[str, StreamsGroupDescription]]:
-    """Describe streams groups."""
+    """Describe streams groups. authorized_operations: whether to include the operations that this user may perform on each group."""
     doing = Doing(lambda group: f"describe streams group '{group}'", ON_GROUP_ERROR, attempts, StreamsGroupDescribeRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, StreamsGroupDescription]]:

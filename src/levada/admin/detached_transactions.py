@@ -143,7 +143,10 @@ def _outcomes(
 def _outcome(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[TransactionOutcome | BrokerError]:
-    """End one of several transactions. Return its outcome, or an error from which no outcome follows and for which no retry would help."""
+    """End one of several transactions. Return its outcome, or an error from which no outcome follows and for which no retry would help.
+
+    commits, reasons: see _until_answered().
+    """
     try:
         yield from _until_answered(handle, coordinators, attempts, reasons, commits=commits)
     except BrokerError as error:
@@ -158,7 +161,11 @@ def _outcome(
 def _until_answered(
     handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: Attempts, reasons: Reasons, *, commits: bool
 ) -> Flow[None]:
-    """Send EndTxn until the coordinator answers. Raise a BrokerError whose text explains the error code of the answer."""
+    """Send EndTxn until the coordinator answers. Raise a BrokerError whose text explains the error code of the answer.
+
+    commits: whether to commit or to abort. reasons: gets the reason of the latest attempt under `handle`; it explains an error when the
+    time is over.
+    """
     if not handle.partitions and not handle.groups:
         return
     tries = 0

@@ -51,7 +51,7 @@ def list_offsets_of_groups(
 def alter_group_offsets(
     group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Commit offsets for a group."""
+    """Commit offsets for a group without being a member of it. Return a dict that maps each partition to None."""
     yield from commit_offsets(finder, ConsumerGroupMetadata(group_id), offsets, attempts, ON_ALTER_ERROR)
     return dict.fromkeys(offsets)
 
@@ -59,7 +59,7 @@ def alter_group_offsets(
 def delete_group_offsets(
     group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Delete the committed offsets of a group for these partitions."""
+    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None."""
     doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_GROUP_ERROR, attempts, OffsetDeleteRequest.NAME)
 
     def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:

@@ -105,7 +105,7 @@ def _states_that_are_missing(node: ThisNode, response: ListGroupsResponse) -> Fl
 
 
 def delete_groups(groups: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn) -> Flow[dict[str, None]]:
-    """Delete groups without members, and their committed offsets."""
+    """Delete groups without members, and their committed offsets. Return a dict that maps each group to None."""
     doing = Doing(lambda group: f"delete group '{group}'", ON_GROUP_ERROR, attempts, DeleteGroupsRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, None]]:
@@ -128,7 +128,8 @@ def remove_members(
 ) -> Flow[dict[str, None]]:
     """Remove members from a group (KIP-345). reason: a text for the broker's log.
 
-    instance_ids: the group.instance.ids of static members; None for all members, whose ids are requested first.
+    instance_ids: the group.instance.ids of static members; None for all members, whose ids are requested first. Return a dict that maps
+    each removed member to None: its group.instance.id, or its member id if it has none.
     """
     if instance_ids is None:
         leavers = yield from _all_members(group, attempts, finder, spawn)

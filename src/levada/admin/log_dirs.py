@@ -89,7 +89,7 @@ def alter_replica_log_dirs(
 ) -> Flow[dict[TopicPartitionReplica, None]]:
     """Move replicas to other log directories of their brokers. targets: the path of the log directory for each replica.
 
-    If a broker does not have the replica yet, it will create the replica in that directory.
+    If a broker does not have the replica yet, it will create the replica in that directory. Return a dict that maps each replica to None.
     """
 
     def request(wanted: list[TopicPartitionReplica]) -> AlterReplicaLogDirsRequest:

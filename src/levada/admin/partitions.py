@@ -200,6 +200,7 @@ def alter_partition_reassignments(
     """Begin to move partitions to other brokers (KIP-455).
 
     replicas: for each partition, the ids of the new brokers, the preferred leader first; None cancels a reassignment in progress.
+    timeout_ms: how long the broker may take. Return a dict that maps each partition to None.
     """
 
     def request(wanted: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:

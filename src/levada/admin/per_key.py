@@ -108,7 +108,10 @@ def _when_over(doing: Doing, asking: FanOut[K, Any], key: K) -> KafkaError | Non
 
 
 def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, message: str | None = None) -> Reaction:
-    """Add the result of one key to the answer, and return the reaction to its error code."""
+    """Add the result of one key to the answer, and return the reaction to its error code.
+
+    value: the result if there is no error. message: the broker's error text.
+    """
     if code == ErrorCode.NONE:
         answer.found[key] = value
         return Reaction.NOTHING

@@ -83,7 +83,7 @@ def list_share_offsets(
 def alter_share_offsets(
     group: str, offsets: Mapping[TopicPartition, int], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Set the start offsets of a share group."""
+    """Set the start offsets of a share group. Return a dict that maps each partition to None."""
     doing = Doing(
         lambda tp: f"alter the offset of share group '{group}' for {tp}", ON_GROUP_ERROR, attempts, AlterShareGroupOffsetsRequest.NAME
     )
@@ -106,7 +106,7 @@ def alter_share_offsets(
 
 
 def delete_share_offsets(group: str, topics: Collection[str], attempts: Attempts, finder: CoordinatorFinder) -> Flow[dict[str, None]]:
-    """Delete the start offsets of a share group in all partitions of these topics."""
+    """Delete the start offsets of a share group in all partitions of these topics. Return a dict that maps each topic to None."""
     doing = Doing(
         lambda topic: f"delete the offsets of share group '{group}' for topic '{topic}'",
         ON_GROUP_ERROR,

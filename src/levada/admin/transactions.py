@@ -220,7 +220,7 @@ def list_transactions(
 def describe_producers(
     partitions: Collection[TopicPartition], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Describe the producers that the partitions' leaders remember."""
+    """Describe the producers that the partitions' leaders remember. Return their states by partition."""
     doing = Doing(lambda tp: f"describe the producers of {tp}", ON_LEADER_ERROR, attempts, DescribeProducersRequest.NAME)
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, tuple[ProducerState, ...]]]:

@@ -76,7 +76,10 @@ def describe_user_scram_credentials(users: Collection[str] | None, attempts: Att
 def alter_user_scram_credentials(
     upsertions: Sequence[ScramCredentialUpsertion], deletions: Sequence[ScramCredentialDeletion], attempts: Attempts
 ) -> Flow[dict[str, None]]:
-    """Change the SCRAM credentials of users. For each user, either all changes are made or none."""
+    """Change the SCRAM credentials of users. For each user, either all changes are made or none.
+
+    Return a dict that maps each user to None.
+    """
     asked = Asked(
         lambda user: f"alter the SCRAM credentials of user '{user}'",
         lambda wanted: AlterUserScramCredentialsRequest(
