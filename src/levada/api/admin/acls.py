@@ -43,7 +43,7 @@ def describe_acls(
 def create_acls(admin: AdminCore, bindings: Iterable[AclBinding], *, timeout: float | None = None) -> Operation[dict[AclBinding, None]]:
     """Create rules; a rule that exists already stays as it is. This user needs ALTER on the cluster. Raises as describe_acls() does.
 
-    The other brokers learn of a new rule a moment after this returns.
+    The other brokers learn of a new rule a moment after this returns. Return a dict that maps each rule to None.
     """
     return admin.operation(acls.create_acls(_bindings(bindings), admin.attempts()), "create ACLs", timeout)
 

@@ -129,7 +129,10 @@ def isolation_level(given: Any) -> IsolationLevel:
 
 
 def offset_before(tp: Any, given: Any) -> int:
-    """Check an offset for delete_records(), which deletes the records before this offset. -1 means the high watermark."""
+    """Check an offset for delete_records(), which deletes the records before it, and return it. -1 means the high watermark.
+
+    tp: the partition, for the error text.
+    """
     offset = arguments.whole(f"the offset of {tp}", given)
     if offset < ALL_COMMITTED:
         raise ValueError(f"records of {tp} are deleted before an offset, or before the end with -1; got {offset}")

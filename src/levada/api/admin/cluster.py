@@ -65,7 +65,7 @@ def update_features(
 
     updates: for each feature name, the new level, which must be higher than the current one; or a FeatureUpdate, which may also lower it.
     validate_only: whether only to check the updates. Raises BrokerError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED and others. Brokers
-    since 4.0 change either all features or none, and then give the same reason for each.
+    since 4.0 change either all features or none, and then give the same reason for each. Return a dict that maps each feature to None.
     """
     wanted = admin_arguments.feature_updates(updates)
     flow = cluster.update_features(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)

@@ -53,7 +53,10 @@ def list_offsets_of_groups(
 def alter_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if the group has members."""
+    """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if the group has members.
+
+    Return a dict that maps each partition to None.
+    """
     group, wanted = arguments.group_id(group_id), offsets_to_commit(offsets)
     flow = group_offsets.alter_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "alter consumer group offsets", timeout)
@@ -65,7 +68,7 @@ def delete_consumer_group_offsets(
     """Delete the committed offsets of a group for these partitions.
 
     Raises GroupError: GROUP_ID_NOT_FOUND for a group that does not exist, GROUP_SUBSCRIBED_TO_TOPIC for a topic to which a member is
-    subscribed.
+    subscribed. Return a dict that maps each partition to None.
     """
     group, wanted = arguments.group_id(group_id), arguments.topic_partitions(partitions)
     flow = group_offsets.delete_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
@@ -89,7 +92,7 @@ def alter_share_group_offsets(
 ) -> Operation[dict[TopicPartition, None]]:
     """Set the offsets of a share group without members. A group that does not exist is created.
 
-    Raises GroupError if the group has members.
+    Raises GroupError if the group has members. Return a dict that maps each partition to None.
     """
     wanted = {tp: at.offset for tp, at in offsets_to_commit(offsets).items()}
     flow = share_offsets.alter_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)
@@ -99,7 +102,10 @@ def alter_share_group_offsets(
 def delete_share_group_offsets(
     admin: AdminCore, /, group_id: str, topics: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, None]]:
-    """Delete the offsets of a share group without members for these topics. Raises GroupError for a group that does not exist."""
+    """Delete the offsets of a share group without members for these topics. Raises GroupError for a group that does not exist.
+
+    Return a dict that maps each topic to None.
+    """
     wanted = list(dict.fromkeys(arguments.topic_names(topics)))
     flow = share_offsets.delete_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)
     return admin.operation(flow, "delete share group offsets", timeout)

@@ -83,7 +83,8 @@ def describe_streams_groups(
 def delete_consumer_groups(admin: AdminCore, /, group_ids: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, None]]:
     """Delete groups of any type that have no members, and their committed offsets (Kafka since 1.1).
 
-    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for a group that does not exist.
+    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for a group that does not exist. Return a dict that maps
+    each group to None.
     """
     flow = groups.delete_groups(arguments.ids(group_ids, "group ids"), *admin.about_groups())
     return admin.operation(flow, "delete consumer groups", timeout)
@@ -103,6 +104,8 @@ def remove_members_from_consumer_group(
     A consumer that still runs joins the group again with its next poll. reason: a text for the broker's log. Raises GroupError for a member
     that does not exist. `outcomes` of the error is by group.instance.id, or by member id for members without one. Brokers before 4.4 may
     know only members of the classic protocol.
+
+    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
     flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())

@@ -115,7 +115,8 @@ def alter_replica_log_dirs(
     """Move replicas to other log directories of their brokers; describe_replica_log_dirs() shows the progress (Kafka since 1.1).
 
     assignment: for each replica, the absolute path of the new directory. Raises BrokerError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR and
-    others; REPLICA_NOT_AVAILABLE means that the replica does not exist yet, and will be created in that directory.
+    others; REPLICA_NOT_AVAILABLE means that the replica does not exist yet, and will be created in that directory. Return a dict that maps
+    each replica to None.
     """
     wanted = {admin_arguments.replica(one): admin_arguments.folder(path) for one, path in assignment.items()}
     return admin.operation(log_dirs.alter_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "alter replica log dirs", timeout)

@@ -34,7 +34,7 @@ def create_topics(
 def delete_topics(
     admin: AdminCore, /, names: Sequence[str], *, timeout: float | None = None, **unknown: Never
 ) -> Operation[dict[str, None]]:
-    """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
+    """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others. Return a dict that maps each topic to None."""
     if unknown:
         raise unknown_keyword(delete_topics, unknown, CLIENT)
     flow = topics.delete_topics(arguments.topic_names(names), admin.attempts(), timeout_ms=admin.request_timeout_ms)
@@ -44,7 +44,7 @@ def delete_topics(
 def delete_topics_by_id(admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeout: float | None = None) -> Operation[dict[UUID, None]]:
     """Delete topics by id, so that a topic that was created anew under the same name is not deleted (Kafka since 2.8).
 
-    Raises BrokerError (UNKNOWN_TOPIC_ID) and others.
+    Raises BrokerError (UNKNOWN_TOPIC_ID) and others. Return a dict that maps each topic id to None.
     """
     flow = topics.delete_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "delete topics", timeout)
@@ -76,7 +76,7 @@ def create_partitions(
 
     new_partitions: for each topic, the new total number of partitions, or a NewPartitions that also assigns the new replicas.
     validate_only: whether only to check if they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that already has that
-    many, and others.
+    many, and others. Return a dict that maps each topic to None.
     """
     wanted = admin_arguments.new_partitions(new_partitions)
     flow = topics.create_partitions(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)

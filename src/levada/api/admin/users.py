@@ -44,7 +44,7 @@ def alter_user_scram_credentials(
     The client salts the passwords, which takes some milliseconds for each, and does not send them. The user can log in with a new
     credential at once; existing connections stay. Raises BrokerError: RESOURCE_NOT_FOUND for a credential to delete that does not exist,
     UNACCEPTABLE_CREDENTIAL for a number of iterations that brokers do not accept, DUPLICATE_RESOURCE if the same mechanism of a user is
-    named twice.
+    named twice. Return a dict that maps each user to None.
     """
     upsertions, deletions = _alterations(alterations)
     flow = scram_users.alter_user_scram_credentials(upsertions, deletions, admin.attempts())
