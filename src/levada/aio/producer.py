@@ -105,7 +105,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     ) -> list[Delivery]:
         """Send records one after another, as send() does; return their handles, in order. Like levada.KafkaProducer.send_many().
 
-        The task is suspended only where send() would suspend it. A cancellation ends the call between two records.
+        records: values, tuples (key, value), or tuples (key, value, headers). The task is suspended only where send() would suspend it. A
+        cancellation ends the call between two records.
         """
         sent: list[Delivery] = []
         with failed_if_raised(ack):
@@ -133,7 +134,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         partition: str | None = None,
         ack: Ack | None = None,
     ) -> ArrowDelivery:
-        """Send every row of Arrow data; return a handle for the results, to be awaited. Like levada.KafkaProducer.send_arrow()."""
+        """Send every row of Arrow data; return a handle for the results, to be awaited. Like levada.KafkaProducer.send_arrow().
+
+        key, value, headers, timestamp, partition: names of columns of `data`. ack: an AckBuffer and one sequence for all rows.
+        """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
         with failed_if_raised(ack):
@@ -151,7 +155,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timestamp: str | None = None,
         partition: str | None = None,
     ) -> list[SealedBatch]:
-        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing. Like levada.KafkaProducer.seal_arrow()."""
+        """Turn every row of Arrow data into record batches for send_sealed(), and send nothing. Like levada.KafkaProducer.seal_arrow().
+
+        key, value, headers, timestamp, partition: names of columns of `data`.
+        """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return await self._driver.call(self._producing.seal_arrow(topic, data, columns))
 

@@ -106,7 +106,10 @@ def scan_request(
     progress: Callable[[ScanProgress], object] | None = None,
     **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan() (ScanArguments). Raises ConfigError, and ValueError for a name that is not a column."""
+    """Check the arguments of scan(), which ScanArguments describes, and return them as a request.
+
+    Raises ConfigError, and ValueError for a name that is not a column.
+    """
     _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")

@@ -20,7 +20,10 @@ FLOW_GRACE_S = 0.25
 
 
 def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeout_s: float | None, what: str) -> CallerFlow[None]:
-    """Wait for a promise. what: names the call in the TimeoutError, which is a BootstrapError if no broker was ever reached."""
+    """Wait for a promise until deadline_ms. Then raises TimeoutError, or BootstrapError if no broker was ever reached.
+
+    timeout_s: the time limit in seconds, for the text of the error only. what: the name of the call, for the text.
+    """
     if not (yield Until(promise, deadline_ms)):
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
 
@@ -28,6 +31,8 @@ def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeo
 def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
     """Wait for a promise; return its value or raise its error. If the promise is not settled yet, raises as check_usable() and
     until_settled() do.
+
+    what: the name of the call, for the text of a TimeoutError.
     """
     if not promise.done:
         host.check_usable()
@@ -36,7 +41,10 @@ def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float 
 
 
 def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
-    """Run a flow on the engine to its end. An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow, too."""
+    """Run a flow on the engine to its end. An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow, too.
+
+    timeout_s: seconds; None for no limit. what: the name of the call, for the text of a TimeoutError.
+    """
     host.check_usable()
     with host.lock:
         now_ms = host.now_ms()

@@ -29,7 +29,8 @@ def client_credentials(
 ) -> Fetch:
     """Return a function that requests a token with a client's id and secret (RFC 6749, KIP-768).
 
-    encode_header: whether to URL-encode both; the RFC requires it, but many endpoints do not accept it.
+    encode_header: whether to URL-encode both; the RFC requires it, but many endpoints do not accept it. scope: None sends none. extensions:
+    the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for those of the system.
     """
     user, password = (quote_plus(client_id), quote_plus(client_secret)) if encode_header else (client_id, client_secret)
     form = {"grant_type": "client_credentials", **_scope(scope)}
@@ -40,7 +41,11 @@ def client_credentials(
 def jwt_bearer(
     url: str, settings: AssertionSettings, *, scope: str | None, extensions: Mapping[str, str], ca_location: str | None, clock: Clock
 ) -> Fetch:
-    """Return a function that requests a token with a new assertion each time (RFC 7523, KIP-1139)."""
+    """Return a function that requests a token with a new assertion each time (RFC 7523, KIP-1139).
+
+    scope: None sends none. extensions: the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for
+    those of the system.
+    """
 
     def form() -> Mapping[str, str]:
         return {"grant_type": _JWT_BEARER, "assertion": assertion(settings, clock.wall_ms() // 1000), **_scope(scope)}
@@ -50,7 +55,11 @@ def jwt_bearer(
 
 
 def unsecured(claims: Mapping[str, Any], lifetime_s: int, extensions: Mapping[str, str], clock: Clock) -> Fetch:
-    """Return a function that makes tokens without a signature, only for test brokers: any client can claim to be any user."""
+    """Return a function that makes tokens without a signature, only for test brokers: any client can claim to be any user.
+
+    claims: the claims of the token, without iat and exp, which are added. lifetime_s: seconds. extensions: the SASL extensions for the
+    broker (KIP-342).
+    """
 
     def made() -> OAuthToken:
         now_s = clock.wall_ms() / 1000

@@ -440,7 +440,7 @@ class RowWriter:
         return needed
 
     def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Do the work of write(). The caller has reserved the memory."""
+        """Do the work of write() in the batch's buffer `target`, in which the caller has reserved memory. Return the same as write()."""
         if batch.records_count == 0:
             batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first

@@ -109,7 +109,10 @@ class RecordWalker:
     def __init__(
         self, payload: Any, count: int, base_offset: int, last_offset_delta: int, base_timestamp: int, append_time: int | None
     ) -> None:
-        """append_time: the timestamp of every record if the batch has LogAppendTime, otherwise None."""
+        """payload: the uncompressed records of a batch. The other arguments are from its header. count: the number of records.
+
+        append_time: the timestamp of every record if the batch has LogAppendTime, otherwise None.
+        """
         if count > len(payload) // MIN_RECORD_SIZE:
             raise CorruptRecordError(f"record batch at offset {base_offset}: {count} records cannot fit in {len(payload)} bytes")
         self.view = payload

@@ -47,7 +47,7 @@ def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, coun
 
 
 def hash_rows(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
-    """Do the work of partitions_for_keys() for a column that has keys."""
+    """Do the work of partitions_for_keys() for a column that has keys. The arguments are those of partitions_for_keys()."""
     nullable = validity is not None
     with cython.nogil:
         for row in range(len(partitions)):

@@ -117,7 +117,11 @@ class Appender:
         codec: Codec,
         level: int | None,
     ) -> None:
-        """batch_size: the size limit of a batch in bytes; a batch of one record may exceed it."""
+        """lock: the engine's lock; used only if calls are not atomic (see the module). codec, level: compression.type and its level; None
+        means the default level of the codec.
+
+        batch_size: the size limit of a batch in bytes; a batch of one record may exceed it.
+        """
         self.takes_records = True
         self._forks = FORKS
         self.plain_keys = True
@@ -201,7 +205,8 @@ class Appender:
     ) -> Delivery | None:
         """Append a record, and wake the engine if needed. Return None if the record cannot be appended without the slow path.
 
-        partition: STICKY if the record names none, see partition_for(). Raises the errors of the RecordBatchBuilder.
+        partition: STICKY if the record names none, see partition_for(). Raises the errors of the RecordBatchBuilder. timestamp: ms since
+        the epoch. callback, ack: arguments of send(), or None.
         """
         delivery = Delivery.__new__(Delivery)
         while True:
@@ -267,7 +272,10 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Append to the open batch, atomically. Return one of UNABLE, OPEN (a new batch is needed), APPENDED, DUE_LATER and DUE_NOW."""
+        """Append to the open batch, atomically. Return one of UNABLE, OPEN (a new batch is needed), APPENDED, DUE_LATER and DUE_NOW.
+
+        delivery: gets bound to the record if it is appended. The other arguments are those of append().
+        """
         queue = self.find(topic_name, partition, key)
         if queue is None or not self.takes_records:
             return UNABLE
@@ -371,7 +379,10 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ProducerBatch:
-        """Make a batch with a first record. The batch is not in a queue yet."""
+        """Make a batch with a first record. The batch is not in a queue yet.
+
+        allowance: bytes for its records. delivery: gets bound to the first record. callback, ack: arguments of send(), or None.
+        """
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         charged = batch_memory(allowance, callback, ack)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
@@ -473,7 +484,10 @@ def _note(
     callback: DeliveryCallback | None,
     ack: Ack | None,
 ) -> None:
-    """Bind a Delivery to its record, and register the callback and the AckBuffer sequence."""
+    """Bind a Delivery to its record, and register the callback and the AckBuffer sequence.
+
+    index: the record's index in the batch. timestamp: ms since the epoch. callback, ack: arguments of send(), or None.
+    """
     delivery._outcome = batch
     delivery.index = index
     delivery.timestamp = timestamp

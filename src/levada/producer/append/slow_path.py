@@ -144,7 +144,8 @@ class Appending:
     ) -> CallerFlow[None]:
         """Queue a batch from seal_arrow(), and add the outcomes of its records to `outcomes`. first_row: row number of the first record.
 
-        Raises a KafkaError if the batch cannot be queued.
+        Raises a KafkaError if the batch cannot be queued. transaction_number: the transaction in which the call began; the batch is queued
+        only while it is the current one.
         """
         append = partial(self._accumulator.append_sealed, sealed)
         try:

@@ -191,7 +191,10 @@ def _fields(kind: pa.DataType, path: str) -> list[pa.Field]:
 
 
 def _entry(kind: pa.DataType, name: str, path: str, first: int, count: int) -> Plan:
-    """Return a column of the reader's table."""
+    """Return the description of one column of the reader's table. Raises ValueError if JSON cannot be read as this type.
+
+    path: the full name of the field, for the error. first, count: the index and number of the columns for its fields or elements.
+    """
     if pa.types.is_struct(kind):
         return Plan(Kind.STRUCT, name.encode(), first, count)
     if pa.types.is_list(kind):

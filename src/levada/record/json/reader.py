@@ -267,7 +267,7 @@ class JsonReader:
         return self.find_any(parent, at, end)
 
     def find_any(self, parent: Any, at: int, end: int) -> tuple[int, int]:
-        """Do what find() does for any key, also with escapes or single quotes."""
+        """Do what find() does for any key, also with escapes or single quotes. The returned position is below 0 for malformed JSON."""
         byte = self.source[at] if at < end else 0
         if byte != ord('"') and byte != ord("'"):
             return FAULT - at, -1
@@ -421,7 +421,11 @@ class JsonReader:
         return MISMATCH
 
     def read_quoted(self, column: Any, at: int, end: int) -> int:
-        """Add a row for a string, or for a value of another type that is written as a string."""
+        """Add a row for a string, or for a value of another type that is written as a string.
+
+        Return the position after the value; MISMATCH if its text is not of the column's type; STARVED if memory ran out; FAULT or less for
+        malformed JSON.
+        """
         stop, escaped = scan_string(self.source, at, end)
         if stop < 0:
             return stop
