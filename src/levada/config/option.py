@@ -67,7 +67,10 @@ def read_int(value: Any) -> int:
 
 
 def integer(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, unit: str = "", aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a whole number within [low, high]."""
+    """Declare a whole number within [low, high].
+
+    doc: the description of the option. unit: for the documentation. aliases: names of the same setting in other clients.
+    """
 
     def read(value: Any) -> int:
         number = read_int(value)
@@ -80,12 +83,12 @@ def integer(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, unit
 
 
 def milliseconds(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a duration in milliseconds."""
+    """Declare a duration in milliseconds. The arguments are those of integer()."""
     return integer(default, doc, low=low, high=high, unit="ms", aliases=aliases)
 
 
 def size_bytes(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a size in bytes."""
+    """Declare a size in bytes. The arguments are those of integer()."""
     return integer(default, doc, low=low, high=high, unit="bytes", aliases=aliases)
 
 
@@ -254,7 +257,10 @@ def reset_policy(default: str, doc: str, *, other_words: Mapping[str, str]) -> A
 
 
 def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a number that also has names, such as acks=all."""
+    """Declare a number that may also be given as a word, such as acks=all.
+
+    default: the accepted words and their numbers; no other numbers are accepted. chosen: the default number.
+    """
 
     def read(value: Any) -> int:
         folded = str(value).strip().lower()

@@ -86,7 +86,10 @@ def _completes_handshake(host: str, port: int, timeout: float) -> bool:
 
 
 def _ask(host: str, port: int, timeout: float, request: Request, version: int, *, with_tls: bool) -> bytes:
-    """Send one request and return the received bytes, or b"" if there were none."""
+    """Send one request on a new connection. Return the received frame, which may be cut off; b"" without any bytes.
+
+    timeout: seconds to connect and for each read. with_tls: whether to use TLS; the certificate is not verified.
+    """
     with suppress(OSError), socket.create_connection((host, port), timeout) as plain:
         connection = _unverified().wrap_socket(plain, server_hostname=host) if with_tls else plain
         with connection:

@@ -157,7 +157,10 @@ def commit_once(
     metadata: Metadata,
     policy: RetryPolicy = ON_COMMIT_ERROR,
 ) -> Flow[PartitionAnswer[None]]:
-    """Send one OffsetCommit to the coordinator, without retries."""
+    """Send one OffsetCommit to the coordinator, without retries. policy: maps error codes to reactions.
+
+    Return the outcome of each partition. If no valid response arrives, every partition has a reason to try again.
+    """
     coordinated = CoordinatedGroup(group.group_id, finder)
     ids = _known_ids(metadata, {tp.topic for tp in offsets})
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetCommitRequest.MAX_VERSION
@@ -255,7 +258,10 @@ def _ask_for_offsets(
     *,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[FanOut[str, Committed]]:
-    """Ask each group's coordinator until every group is settled. A TimeoutError has the outcome of each group."""
+    """Ask each group's coordinator until every group is settled. A TimeoutError has the outcome of each group.
+
+    wanted: the partitions of each group; None for all with a committed offset. asker: see fetch_offsets().
+    """
     asking: FanOut[str, Committed] = FanOut(
         retries,
         spawn,

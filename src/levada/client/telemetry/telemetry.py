@@ -193,9 +193,10 @@ class Telemetry:
             self._codecs.discard(codec)
 
     def _payload(self, subscription: Subscription, codec: int, values: Mapping[MetricName, float], since: Counted, at_ms: int) -> bytes:
-        """Return the encoded metrics to push.
+        """Return the encoded metrics to push, compressed by the codec with this number.
 
-        If they exceed the broker's limit, metrics of single nodes, topics and partitions are left out.
+        values: the current metrics. since: the totals to subtract from them. at_ms: when `values` were read, in ms since the epoch. If the
+        payload exceeds the broker's limit, metrics of single nodes, topics and partitions are left out.
         """
         found = points(values, subscription, since)
         packed = self._packed(subscription, codec, Payload(found, at_ms, subscription.temporality, self._resource))

@@ -55,6 +55,8 @@ def ask_leader(
     """Ask a leader for the first offset at or after a time, per partition; -1 means the end of the log, -2 its beginning.
 
     Raises UnsupportedVersionError if the broker is too old: before 0.10.1 for a time, before 0.11 for read_committed.
+
+    wanted: the time in ms since the epoch for each partition. None is found for a partition without such a record.
     """
     oldest = _oldest_version(wanted, isolation_level)
     try:
@@ -68,7 +70,10 @@ def ask_leader(
 def ask_where_to_begin(
     node_id: Whom, wanted: Mapping[TopicPartition, ResetTo], metadata: Metadata, isolation_level: IsolationLevel, wall_ms: int
 ) -> Flow[OffsetsAnswer]:
-    """Ask a leader for the offsets of auto.offset.reset. by_duration without a record young enough gives the end of the log."""
+    """Ask a leader for the offsets of auto.offset.reset. wall_ms: the present time in ms since the epoch.
+
+    For by_duration, a partition without a record since that time gets the end of its log.
+    """
     times = {tp: asked_time(to, wall_ms) for tp, to in wanted.items()}
     answer = yield from ask_leader(node_id, times, metadata, isolation_level)
     late = {tp: int(OffsetSpec.LATEST) for tp, at in answer.found.items() if at is None and isinstance(wanted[tp], ByDuration)}

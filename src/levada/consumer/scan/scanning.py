@@ -228,7 +228,11 @@ class Scanning:
         self._go_on(tp, onward, stop)
 
     def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> CallerFlow[None]:
-        """After log truncation, continue where the new log differs from the old one, up to the end of the new log or of the range."""
+        """After log truncation, continue where the new log differs from the old one, up to the end of the new log or of the range.
+
+        asked: the offset that could not be read. divergent: the offset from which the logs differ. stop: the end of the range. why: the
+        reason of the loss, for the report.
+        """
         assert self._ranges is not None
         start, _ = self._ranges[tp]
         end = min((yield from self._offset(tp, OffsetSpec.LATEST)), stop)

@@ -40,7 +40,7 @@ class Columns(Protocol):
     def add(
         self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
     ) -> tuple[int, int]:
-        """Add the records from first to last, at most `limit` (None: no limit).
+        """Add the records with offsets from `first` to `last`, at most `limit` (None: no limit).
 
         Return the number of added records, and the offset after the last one that was added or found missing.
         """

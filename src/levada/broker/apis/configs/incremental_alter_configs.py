@@ -96,7 +96,10 @@ def _alter(call: Call, wanted: W, changed: Changed[W], *, repeated: bool) -> Out
 
 
 def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
-    """Check the changes of one resource; return a function that applies them."""
+    """Check the changes of one resource. Return a function that applies them.
+
+    wanted: the part of the request about the resource. changed: computes the new settings from the present ones and from `wanted`.
+    """
     cluster, name = call.state.cluster, wanted.resource_name
     if wanted.resource_type == TOPIC:
         topic = call.state.find_topic(name, ZERO_UUID, by_id=False)

@@ -92,7 +92,8 @@ class ClassicGroups:
     ) -> Promise[JoinGroupResponse]:
         """Handle JoinGroup. The promise is resolved when all members have joined, or at once if no rebalance is needed.
 
-        BrokerError, or JoinRefusedError with the member id for the response, is raised or becomes the error of the promise.
+        BrokerError, or JoinRefusedError with the member id for the response, is raised or becomes the error of the promise. version: the
+        version of the request.
         """
         self._check_size(group, request.member_id)
         if not group.supports(request.protocol_type, (offered.name for offered in request.protocols)):
@@ -196,7 +197,10 @@ class ClassicGroups:
         return answer
 
     def heartbeat(self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Handle Heartbeat. Raises REBALANCE_IN_PROGRESS if the member has to join again."""
+        """Handle Heartbeat: restart the member's session. Raises BrokerError: REBALANCE_IN_PROGRESS if the member has to join again.
+
+        instance_id: the group.instance.id; None for a dynamic member.
+        """
         member = group.check_member(member_id, instance_id)
         group.check_generation(generation)
         self._rebalances.restart_session(group, member, now_ms)

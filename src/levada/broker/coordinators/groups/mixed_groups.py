@@ -89,6 +89,8 @@ class MixedGroups:
     def heartbeat(self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
         """Handle Heartbeat: restart the member's session. Raises REBALANCE_IN_PROGRESS if the member has to join again to get nearer to its
         target assignment.
+
+        instance_id: the group.instance.id; None for a dynamic member.
         """
         member = _existing(group, member_id, instance_id)
         _check_generation(member, generation)
