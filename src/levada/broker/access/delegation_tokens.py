@@ -78,6 +78,8 @@ class DelegationTokens:
     def create(self, owner: str, requester: str, renewers: tuple[str, ...], max_lifetime_ms: int, now_ms: int) -> Token:
         """Create a token. max_lifetime_ms: the longest lifetime to which the token can be renewed; for 0 or less, the broker's maximum is
         used.
+
+        owner, requester, renewers: principals. now_ms: the time in ms since the epoch.
         """
         self._check_enabled()
         max_ms = now_ms + _shorter(self._settings.delegation_token_max_lifetime_ms, max_lifetime_ms)
@@ -94,14 +96,21 @@ class DelegationTokens:
         return token
 
     def renew(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Renew a token for a period from now; return its new expiry time. period_ms: for 0 or less, the broker's default is used."""
+        """Renew a token for a period in ms from now. Return its new expiry time in ms since the epoch.
+
+        period_ms: for 0 or less, the broker's default is used. principal: the user of the request. Raises BrokerError if this user may not
+        change the token, or if the token has expired.
+        """
         token = self._found(token_hmac)
         self._check_alive(token, now_ms)
         _check_owner(token, principal)
         return self._set_expiry(token, now_ms + _shorter(self._settings.delegation_token_expiry_time_ms, period_ms))
 
     def expire(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Let a token expire after a period, or at once if the period is negative. Returns the new expiry time."""
+        """Let a token expire after a period in ms, or at once if the period is negative. Return the new expiry time in ms since the epoch.
+
+        principal: the user of the request. Raises BrokerError if this user may not change the token.
+        """
         token = self._found(token_hmac)
         _check_owner(token, principal)
         if period_ms < 0:

@@ -60,7 +60,7 @@ class ClusterStorage(Protocol):
         """Store the list of all ACLs, in place of the former list."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
-        """Return the files of one replica."""
+        """Return the files in which a broker stores its replica of a partition. node_id: the broker. name: the partition."""
 
     def log_dir(self, node_id: int) -> LogDir:
         """Return a node's log directory."""
@@ -103,7 +103,7 @@ class InMemory:
         """Do nothing: the ACLs are not stored."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
-        """Return NO_FILES: the replica is only in memory."""
+        """Return the files in which a broker stores its replica of a partition. node_id: the broker. name: the partition."""
         return NO_FILES
 
     def log_dir(self, node_id: int) -> LogDir:

@@ -58,10 +58,16 @@ class CoordinatorLog(Protocol):
     def append_in_transaction(
         self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
     ) -> None:
-        """Append records that take effect when the producer's transaction is committed."""
+        """Append records that take effect when the producer's transaction is committed.
+
+        place: the partition of the coordinators' topic. epoch: the producer epoch. now_ms: the time in ms since the epoch.
+        """
 
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """Append the marker that ends a producer's transaction in this partition."""
+        """Append the marker that ends a producer's transaction in this partition.
+
+        place: the partition of the coordinators' topic. epoch: the producer epoch.
+        """
 
     def read(self) -> Iterable[CoordinatorWrite]:
         """Return all writes. Those to one partition are in the order in which they were made."""
@@ -88,14 +94,20 @@ class CoordinatorLogs:
     def append_in_transaction(
         self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
     ) -> None:
-        """Append records that take effect when the producer's transaction is committed."""
+        """Append records that take effect when the producer's transaction is committed.
+
+        place: the partition of the coordinators' topic. epoch: the producer epoch. now_ms: the time in ms since the epoch.
+        """
         self._tell_time(now_ms)
         data = _batch(records, self._now_ms)
         set_producer_state(data, producer_id=producer_id, producer_epoch=epoch, base_sequence=-1, is_transactional=True)
         self._append(place, RecordBatch(memoryview(data)))
 
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """Append the marker that ends a producer's transaction in this partition."""
+        """Append the marker that ends a producer's transaction in this partition.
+
+        place: the partition of the coordinators' topic. epoch: the producer epoch.
+        """
         self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 
     def read(self) -> Iterator[CoordinatorWrite]:

@@ -109,7 +109,7 @@ class DataDir:
         self._keep({"acls": [[*pattern, *entry] for pattern, entry in bindings]})
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFolder:
-        """Return the files of one replica."""
+        """Return the files in which a broker stores its replica of a partition. node_id: the broker. name: the partition."""
         home = _Home(self._node, node_id, name)
         return ReplicaFolder(home, topic_id, flush_messages=config.flush_messages, index_interval_bytes=config.index_interval_bytes)
 

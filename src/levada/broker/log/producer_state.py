@@ -116,7 +116,11 @@ class ProducerStates:
             )
 
     def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int, now_ms: int) -> None:
-        """Update the producer's state after a marker was appended at now_ms."""
+        """Update the producer's state after a marker was appended at now_ms.
+
+        epoch: the producer epoch of the marker. coordinator_epoch: the epoch of the transaction coordinator that sent it. timestamp: the
+        timestamp of the marker in ms.
+        """
         entry = self._entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.adopt(epoch)
         entry.coordinator_epoch = coordinator_epoch

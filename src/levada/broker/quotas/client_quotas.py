@@ -86,7 +86,10 @@ class ClientQuotas:
 
 
 def _by_precedence(user: str, client_id: str) -> Iterable[tuple[Entity, Meter]]:
-    """Yield the entities to which a client belongs, the most specific one first. Each comes with the meter that its clients share."""
+    """Yield the entities to which a client belongs, the most specific one first. Each comes with the meter that its clients share.
+
+    None in an entity means the default of the users or client ids. None in a meter means that all users or client ids share it.
+    """
     for named_user in (user, None):
         for named_client in (client_id, None):
             yield frozenset({(USER, named_user), (CLIENT_ID, named_client)}), (user, client_id)

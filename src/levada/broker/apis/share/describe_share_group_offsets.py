@@ -79,7 +79,7 @@ def _unseen(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsRe
 
 
 def _partition(call: Call, group_id: str, topic: Topic | None, index: int) -> DescribeShareGroupOffsetsResponsePartition:
-    """Describe a group's start offset in a partition. A partition without a stored offset is no error."""
+    """Describe a group's start offset in a partition. Without a stored offset, start offset and lag are -1, and no error is returned."""
     state = None if topic is None else call.state.cluster.share_states.find(ShareKey(group_id, topic.id, index))
     if topic is None or state is None or state.partition is None or not state.is_stored:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NOT_STORED, lag=NOT_STORED)

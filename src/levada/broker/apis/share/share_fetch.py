@@ -171,8 +171,9 @@ class _ShareFetch:
         return open_share(self._call, part, now_ms)
 
     def _acquire(self, readable: Mapping[TopicIdPartition, OpenShare], now_ms: int) -> dict[TopicIdPartition, Delivery]:
-        """Acquire records from the partitions that may have more records in flight. Partitions with records get equal parts of
-        max_bytes.
+        """Acquire records from the partitions that may have more records in flight. Partitions with records get equal parts of max_bytes.
+
+        Return the acquired records by partition.
         """
         request = self._request
         with_records = sum(opened.available_bytes > 0 for opened in readable.values())

@@ -157,7 +157,10 @@ class ClassicGroups:
     def _replace_static(
         self, group: ClassicGroup, old: ClassicMember, new_id: str, request: JoinGroupRequest, version: int, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Let the restarted process of a static member replace the old member. If the group is stable, no rebalance is needed (KIP-345)."""
+        """Let the restarted process of a static member replace the old member. If the group is stable, no rebalance is needed (KIP-345).
+
+        Return the promise of the response to its JoinGroup.
+        """
         led = group.leader
         member = self._rebalances.replace_static(group, old, new_id)
         answer = _wait_for_join(member, request)

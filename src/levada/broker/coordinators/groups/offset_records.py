@@ -41,7 +41,10 @@ class OffsetRecords:
     def commit_in_transaction(
         self, group: str, producer_id: int, epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int
     ) -> None:
-        """Write the pending offsets of an open transaction as records."""
+        """Write the pending offsets of an open transaction as records.
+
+        epoch: the producer epoch. now_ms: the time in ms since the epoch.
+        """
         records = [self._record(group, tp, offset, now_ms, _NO_EXPIRY) for tp, offset in offsets.items()]
         self._log.append_in_transaction(self._place_of(group), records, producer_id, epoch, now_ms)
 
