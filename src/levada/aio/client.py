@@ -53,7 +53,10 @@ class KafkaClient(HoldsConnections):
     async def request(
         self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
     ) -> T:
-        """Send a request once and return its response unchanged, like levada.KafkaClient.request()."""
+        """Send a request once and return its response unchanged, like levada.KafkaClient.request().
+
+        node: a node id, "controller", or None for the least loaded node. timeout: seconds.
+        """
         return await self._run(self._core.request(message, node, version, timeout))
 
     async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:

@@ -33,7 +33,7 @@ class ClientCore:
         self._metadata = engine.metadata
 
     def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
-        """Send a request once and return its response unchanged."""
+        """Send a request once and return its response unchanged. The arguments are those of KafkaClient.request()."""
         wanted = arguments.message(message)
         flow = request.request(
             wanted,

@@ -145,7 +145,7 @@ PARTITION: Table = (
 
 
 def of_consumer(core: ConsumerCore, traffic: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    """Return all metrics of a consumer."""
+    """Return all metrics of a consumer. traffic: counts the requests of the client. tags: those of every metric."""
     values = read_all(POLLS, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(UNACKNOWLEDGED, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(FETCH, core, now_ms, FETCHES_GROUP, tags)

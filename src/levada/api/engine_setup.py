@@ -86,7 +86,7 @@ def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], Transport
 
 
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random) -> Engine:
-    """Return an engine that uses sockets, or a simulated network."""
+    """Return an engine that sends its requests through `selectable`: sockets, or a simulated network."""
     ids = {name: getattr(config, name, None) for name in ("group_id", "transactional_id")}
     settings = settings_for_engine(config, client_id)
     return Engine(settings, selectable=selectable, random=random, log_fields=of_a_client(client_id, **ids))

@@ -56,7 +56,7 @@ UNACKNOWLEDGED: Table = gauge(
 
 
 def of_share_consumer(core: ShareConsumerCore, traffic: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    """Return all metrics of a share consumer."""
+    """Return all metrics of a share consumer. traffic: counts the requests of the client. tags: those of every metric."""
     values = read_all(POLL_TIMES, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(UNACKNOWLEDGED, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(FETCH, core, now_ms, FETCHES_GROUP, tags)

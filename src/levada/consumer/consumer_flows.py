@@ -78,7 +78,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         yield from self._until_some(deadline_ms, None, caller, is_enough=is_enough)
 
     def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int, caller: Caller) -> CallerFlow[Any]:
-        """Return an Arrow batch of up to `limit` records (None: no limit). It has no rows if records() would return []."""
+        """Return an Arrow batch of up to `limit` records (None: no limit). It has no rows if records() would return [].
+
+        deadline_ms: when to stop waiting for records. max_bytes: add no more record batches once the columns have this size.
+        """
         # Rows that an interrupted call left in the sink: their positions were moved back.
         sink.discard()
         if limit is None:

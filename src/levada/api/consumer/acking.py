@@ -421,7 +421,7 @@ class Acking:
 
 
 def _go_back(state: PartitionState, oldest: AnyRecord | None, core: ConsumerCore, _: int) -> None:
-    """Move the position back to a record, if the partition is still assigned and its position is after that record."""
+    """Move the position back to the record `oldest`, if the partition is still assigned and its position is after that record."""
     if oldest is not None and not state.retired and state.position > oldest.offset:
         core.rewind([oldest], core.subscription.generations.newest)
 

@@ -149,7 +149,10 @@ class Consuming:
         on_revoked: OnRebalance | None,
         on_lost: OnRebalance | None,
     ) -> None:
-        """Subscribe to topics or to a pattern: the group assigns their partitions."""
+        """Subscribe to topics or to a pattern: the group assigns their partitions.
+
+        Exactly one of `topics` and `pattern` is given. listener, or on_assigned and the others: called at a rebalance.
+        """
         self.subscribing.subscribe(subscribed_to(topics, pattern), listener_of(listener, on_assigned, on_revoked, on_lost))
 
     def unsubscribe(self) -> CallerFlow[None]:
@@ -261,7 +264,10 @@ class Consuming:
         columns: Sequence[str] | None,
         text: Sequence[str],
     ) -> CallerFlow[Any]:
-        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over."""
+        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over.
+
+        The arguments are those of KafkaConsumer.poll_arrow().
+        """
         self.check_readable()
         self._interceptors.check_columns()
         self._begin_reading()

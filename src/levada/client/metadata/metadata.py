@@ -262,6 +262,8 @@ class Metadata:
         update.
 
         Return whether the snapshot was changed, so that a retry need not wait for the update.
+
+        endpoints: the nodes in the response. leader_epoch: the epoch of the leader in the response.
         """
         self._need_full = True
         node = next((node for node in endpoints if node.id == leader_id), None) or self.node(leader_id)

@@ -153,7 +153,7 @@ class NetworkClient:
         return None if (known := self.states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the version in which a request would be sent.
+        """Return the version in which a request would be sent: the newest one from min_version to max_version that the broker supports.
 
         Raises UnsupportedVersionError, and IllegalStateError before the connection is ready.
         """
@@ -483,6 +483,8 @@ class NetworkClient:
         """Close a connection because of a response that breaks the protocol, or that belongs to none of the requests.
 
         Nothing that comes after such a response can be trusted.
+
+        request: the request that the response belongs to; it fails with `error`. None if there is no such request.
         """
         self._close(key, str(error))
         if request is not None:

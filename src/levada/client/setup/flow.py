@@ -216,7 +216,10 @@ class Setups:
         return self._resume(key, None, now_ms)
 
     def begin_again(self, key: ConnectionKey, host: str, versions: BrokerVersions, now_ms: int) -> SetupStep | SetUp:
-        """Authenticate again, because the session is about to end. Return the first step."""
+        """Authenticate again, because the session is about to end. Return the first step.
+
+        host: the name of the broker, for the login mechanism.
+        """
         assert self.authenticate is not None, "a connection without a login has no session that ends"
         self._running[key] = _Running(prove(replace(versions, throttle_time_ms=0), self.authenticate, host))
         return self._resume(key, None, now_ms)

@@ -161,7 +161,10 @@ class FetchResponseHandler:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
     def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        """Handle the data of one partition, unless its position was moved or validated meanwhile. Return whether an entry was buffered."""
+        """Handle the data of one partition, unless its position was moved or validated meanwhile. Return whether an entry was buffered.
+
+        asked: the request. endpoints: the nodes in the response.
+        """
         known = asked.partitions.get(tp)
         if known is None:
             return False

@@ -62,6 +62,8 @@ def assign(
 def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, members: Mapping[str, MemberSubscription]) -> None:
     """Raise IllegalStateError if a partition does not exist, is assigned twice, or is assigned to a member that is not subscribed to its
     topic.
+
+    name: the name of the assignor. given: the assignment that it returned. topics, members: the arguments that it got.
     """
     owner: dict[TopicPartition, str] = {}
     for member, assignment in given.items():

@@ -38,7 +38,7 @@ class Reconciled(Protocol):
 
     @property
     def taking(self) -> Mapping[TopicPartition, UUID] | None:
-        """The assignment that the program is reconciling."""
+        """The assignment that the program is reconciling. None if it reconciles nothing."""
         ...
 
     @property

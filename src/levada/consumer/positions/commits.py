@@ -224,7 +224,10 @@ class Commits:
         return _all_over([commit.done for commit in self._made] + others)
 
     def begin(self, offsets: Offsets, callback: OnCommit | None) -> Promise[None]:
-        """Commit once, without waiting (commit_async()). Raises InvalidGroupIdError."""
+        """Commit once, without waiting (commit_async()). Return a promise that settles when the commit has succeeded or failed.
+
+        callback: called later with the offsets and the error. Raises InvalidGroupIdError.
+        """
         member = self._as_member
         done = self._start(self._once(member, offsets, self._last), f"commit for group '{member.group.group_id}'")
         self._made.append(Commit(offsets, done, callback))

@@ -94,7 +94,7 @@ def partitions_of(answer: ShareFetchResponse) -> Iterator[tuple[Owned, Partition
 
 
 def refused(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error for acknowledgements that a leader has refused."""
+    """Return the error for acknowledgements that a leader has refused. code, message: from the response."""
     known = ErrorCode.of(code)
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}"
     if known is ErrorCode.INVALID_RECORD_STATE:
@@ -115,7 +115,7 @@ def unanswered(tp: TopicPartition, node_id: int, why: BaseException) -> KafkaErr
 
 
 def session_lost(tp: TopicPartition, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error for acknowledgements in a request that was refused as a whole."""
+    """Return the error for acknowledgements in a request that was refused as a whole. code, message: from the response."""
     text = f"{tp}: node {node_id} has not taken the acknowledgement{f' ({message})' if message else ''}; locks end with the session"
     return broker_error(code, text)
 
@@ -137,7 +137,7 @@ def closed_before(tp: TopicPartition) -> KafkaError:
 
 
 def session_refused(group_id: str, node_id: int, code: int, message: str | None) -> BrokerError:
-    """Return the error for a fetch that a broker has refused as a whole."""
+    """Return the error for a fetch that a broker has refused as a whole. code, message: from the response."""
     text = f"share fetch from node {node_id}: {message or ErrorCode.of(code).name}"
     text += f"; {NEEDED}" if code == ErrorCode.UNSUPPORTED_VERSION else ""
     return permissions.refused(ShareFetchRequest.NAME, code, text, {ResourceType.GROUP: group_id})

@@ -374,6 +374,8 @@ class ShareFetcher:
     def _refresh(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
         """Request a metadata refresh. Return whether the response named a newer leader (KIP-951), so that a retry need not wait for the
         refresh.
+
+        leader_id, leader_epoch, endpoints: from the response; leader_id is -1 if the response names no leader.
         """
         self._metadata.request_update()
         return leader_id >= 0 and self._metadata.apply_leader_hint(tp, leader_id, leader_epoch, endpoints)

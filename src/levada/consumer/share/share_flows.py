@@ -172,7 +172,10 @@ class ShareFlows(Waking[ShareConsumerCore]):
     # Closing
 
     def close(self, deadline_ms: int, *, accepts: bool) -> CallerFlow[None]:
-        """Send the last acknowledgements, close the sessions and leave the group. The driver is to be closed next, even if this raises."""
+        """Send the last acknowledgements, close the sessions and leave the group. The driver is to be closed next, even if this raises.
+
+        accepts: in implicit mode, whether to accept the records that the program has; otherwise the brokers release them.
+        """
         closed: Promise[None] = self._host.change(lambda now_ms: self.core.begin_close(now_ms, accepts=accepts))
         try:
             yield Until(closed, deadline_ms)

@@ -92,6 +92,8 @@ def _trim(loads: _Loads, total: int) -> None:
 def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSubscription], racks: frozenset[str]) -> str:
     """Return the subscribed member with the fewest partitions. Among equals, a member in the rack of a replica is preferred; then the first
     one.
+
+    wanting: the subscribed members, one at least. racks: the racks of the partition's replicas.
     """
     return min(wanting, key=lambda member: (loads.count(member), members[member].rack not in racks))
 
