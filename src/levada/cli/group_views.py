@@ -93,7 +93,10 @@ def _has_consumers(listing: GroupListing) -> bool:
 
 
 def _positions(admin: KafkaAdmin, listings: Sequence[GroupListing]) -> dict[str, dict[TopicPartition, int | None] | KafkaError]:
-    """Return the groups' committed offsets, or start offsets of share groups: by group id, then by partition."""
+    """Return the groups' committed offsets, or start offsets of share groups: by group id, then by partition.
+
+    None stands for a partition without an offset, a KafkaError for a group whose offsets could not be read.
+    """
     found: dict[str, dict[TopicPartition, int | None] | KafkaError] = {}
     shares: dict[str, None] = {one.group_id: None for one in listings if one.type is GroupType.SHARE}
     others: dict[str, None] = {one.group_id: None for one in listings if one.type is not GroupType.SHARE}
@@ -178,7 +181,10 @@ class Plan(NamedTuple):
 def to_offsets(
     group: str, wanted: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int | None], ends: Mapping[TopicPartition, LogEnds]
 ) -> list[Plan]:
-    """Return the plans for a reset to these offsets. An offset outside of the log becomes its start or end, like in Java's tool."""
+    """Return the plans for a reset to these offsets. An offset outside of the log becomes its start or end, like in Java's tool.
+
+    committed: the present offsets; None without one. ends: the start and end of each log.
+    """
     return [_plan(group, tp, offset, committed.get(tp), ends.get(tp)) for tp, offset in sorted(wanted.items())]
 
 

@@ -180,9 +180,9 @@ def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicP
 
 
 def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:
-    """Return the offsets at two positions of a partition.
+    """Return the offsets for two positions of a partition, such as the options --from and --to.
 
-    Raises ConfigError if a position names another partition.
+    Raises ConfigError if a position names another partition, or if the second position is before the first.
     """
     for spans in (first, last):
         _check_named(spans, [tp])

@@ -131,7 +131,10 @@ def gauge(name: str, meaning: str, read: Callable[[S, int], float]) -> tuple[Rea
 
 
 def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare the metrics name-rate and name-total of a measured sum, for example of bytes."""
+    """Declare the metrics name-rate and name-total of a measured sum, for example of bytes.
+
+    measure: returns the measured values of a source.
+    """
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).rate(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).total),
@@ -139,7 +142,7 @@ def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Re
 
 
 def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare the metrics name-rate and name-total of the number of events."""
+    """Declare the metrics name-rate and name-total of the number of events. measure: returns the measured values of a source."""
     return (
         Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).frequency(now_ms)),
         Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).count),
@@ -147,7 +150,7 @@ def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[R
 
 
 def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
-    """Declare the metrics name-avg and name-max of measured values."""
+    """Declare the metrics name-avg and name-max of measured values. measure: returns the measured values of a source."""
     return (
         Reading(f"{name}-avg", f"{meaning}, on average", lambda source, now_ms: measure(source).average(now_ms)),
         Reading(f"{name}-max", f"{meaning}, at most", lambda source, now_ms: measure(source).maximum(now_ms)),

@@ -40,7 +40,8 @@ _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
 def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT") -> str:
     """Return a text with the probable cause of a connection's end, and the remedy. It does not contain the address.
 
-    detail: the text of the operating system or the decoder, used if no better cause is known.
+    first_bytes: the first bytes that the peer has sent. detail: the text of the operating system or the decoder, used if no better cause is
+    known.
     """
     invalid_peer = _invalid_peer(first_bytes, security_protocol)
     if invalid_peer is not None and doing not in (Doing.ASKING_FIRST, Doing.WORKING):

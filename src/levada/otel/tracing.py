@@ -64,7 +64,7 @@ class ProducerTracing(ProducerInterceptor):
         return with_context([], trace.set_span_in_context(self._begin(topic, {}, [])))
 
     def on_arrow_acknowledgement(self, topic: str, rows: int, error: Exception | None, headers: Headers) -> None:
-        """End the span."""
+        """End the span of a send_arrow() call. rows: the number of rows with an outcome. error: None if all rows were written."""
         self._end(headers, {"messaging.batch.message_count": rows}, error)
 
     def _begin(self, topic: str, attributes: Mapping[str, AttributeValue], links: Sequence[Link]) -> Span:

@@ -48,7 +48,7 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
 def _approach(settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way]) -> Iterator[Finding]:
     """Check one address: resolve its name, connect, check the listener, describe the cluster. Stop at the first step that fails.
 
-    Yields a finding for each step. If all succeed, the address is added to `ways`.
+    Yields a finding for each step. If all succeed, the address is added to `ways`. timeout: seconds for each connection.
     """
     name = probe.resolve(target.host)
     yield connecting.resolved(target.host, name)

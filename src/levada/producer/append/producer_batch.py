@@ -149,7 +149,10 @@ class ProducerBatch:
     def sealed(
         cls, queue: PartitionQueue, builder: Contents, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> ProducerBatch:
-        """Make a batch that is already sealed, from the records of a builder."""
+        """Make a batch that is already sealed, from the records of a builder.
+
+        charged: bytes charged in the BufferPool. created_ms: the present time in ms.
+        """
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
         batch._take(builder)
         return batch

@@ -121,7 +121,10 @@ class ArrowOutcomes:
                 yield from ((row, error) for row, error in errors if error is not None)
 
     def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
-        """Yield (row numbers, partition, offsets, errors) for each batch, and for each rejected row."""
+        """Yield (row numbers, partition, offsets, errors) for each batch, and for each rejected row.
+
+        An offset is -1 if it is not known or the row was not sent. An error is None if the row was written.
+        """
         self._asked = True
         for outcome, start, rows in self._batches:
             indexes = _places(start, rows)

@@ -159,7 +159,10 @@ class _Placed(NamedTuple):
 def _placed(
     batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, producer: KafkaProducer, turn: Turn
 ) -> Iterator[_Placed]:
-    """Turn rows into records with partitions, and divide them by topic."""
+    """Turn rows into records with partitions, and divide them by topic.
+
+    columns: names from sink_columns(). turn: determines the partition with which the task begins.
+    """
     encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
     spreads: dict[str, Spread] = {}
     for batch in batches:
