@@ -19,7 +19,10 @@ ON_DESCRIBED_TOPIC_ERROR = RetryPolicy({code: Reaction.RETRY for code in ErrorCo
 
 
 def partitions_for(topic: str, retries: Retries, now: Now, *, may_create: bool) -> Flow[list[PartitionInfo]]:
-    """Describe the partitions of a topic. Raises UnknownTopicOrPartitionError, and errors for an invalid name or a missing permission."""
+    """Describe the partitions of a topic. Raises UnknownTopicOrPartitionError, and errors for an invalid name or a missing permission.
+
+    may_create: whether the broker may create the topic.
+    """
     started_ms, code = now.ms, ErrorCode.NONE
     try:
         for attempts in count():

@@ -457,7 +457,7 @@ class Consuming:
         return self.reading.look(lambda core: core.lead(wanted))
 
     def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
-        """Return the beginning (OffsetSpec.EARLIEST) or the end offset of each partition's log."""
+        """Return the beginning (OffsetSpec.EARLIEST) or the end offset of each partition's log. timeout: seconds."""
         what = "beginning offsets" if spec is OffsetSpec.EARLIEST else "end offsets"
         found = yield from self._find(dict.fromkeys(topic_partitions(partitions), int(spec)), timeout, what)
         return {tp: 0 if at is None else at.offset for tp, at in found.items()}

@@ -169,7 +169,10 @@ class InternalPartition(Partition):
         return False
 
     def elect(self, node_id: int, now_ms: int, *, lose_from: int | None = None) -> None:
-        """Make a node the leader and the coordinator. No record is lost, because all replicas share one log."""
+        """Make a node the leader and the coordinator. No record is lost, because all replicas share one log.
+
+        now_ms and lose_from are not used.
+        """
         self._placement.move_partition(self.name.partition, node_id)
 
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
@@ -179,6 +182,8 @@ class InternalPartition(Partition):
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
         """Remove a node that has stopped from the ISR, unless it is the last one in it, and make the present coordinator the leader. If all
         nodes are down, there is no leader.
+
+        alive and now_ms are not used.
         """
         self.isr = tuple(known for known in self.isr if known != node_id) or self.isr
         self.follow()

@@ -91,7 +91,10 @@ class PartitionTransactions:
         self._open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
-        """Update the transactions after a marker was appended. Without an open transaction of the producer, nothing changes."""
+        """Update the transactions after a marker was appended. Without an open transaction of the producer, nothing changes.
+
+        committed: True for a commit marker, False for an abort marker.
+        """
         self._announced.pop(producer_id, None)
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:

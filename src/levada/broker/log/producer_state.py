@@ -137,7 +137,10 @@ class ProducerStates:
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def restore(self, producer_id: int, epoch: int, last: AppendedBatch | None, coordinator_epoch: int, timestamp: int) -> None:
-        """Set a producer's state to the stored one. last: its last batch, None if it has written none in its epoch."""
+        """Set a producer's state to the stored one. last: its last batch, None if it has written none in its epoch.
+
+        epoch: the producer epoch. timestamp: of its newest record or marker, in ms.
+        """
         entry = self._entries[producer_id] = ProducerEntry(epoch)
         if last is not None:
             entry.batches.append(last)

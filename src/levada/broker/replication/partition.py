@@ -366,7 +366,7 @@ class Partition:
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
         """Remove a node that has stopped from the ISR, and elect another leader if it was the leader.
 
-        The last in-sync node stays in the ISR, because other replicas may not have all records.
+        The last in-sync node stays in the ISR, because other replicas may not have all records. alive: the ids of the running nodes.
         """
         others = tuple(known for known in self.isr if known != node_id)
         self.isr = others or self.isr

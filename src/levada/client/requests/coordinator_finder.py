@@ -94,7 +94,10 @@ class CoordinatorFinder:
         self._known.pop((kind, key), None)
 
     def answered(self, kind: CoordinatorKind, key: str, error_code: int) -> bool:
-        """Handle the error code of a coordinator's response. Return whether the coordinator has to be looked up again."""
+        """Handle the error code of a coordinator's response. Return whether the coordinator has to be looked up again.
+
+        key: the group or transactional id.
+        """
         if error_code not in FORGET_ON:
             return False
         self.forget(kind, key)

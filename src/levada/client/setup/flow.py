@@ -89,7 +89,7 @@ def set_up(
 
 
 def prove(versions: BrokerVersions, authenticate: Authenticate, host: str) -> SetupFlow[SetUp]:
-    """Authenticate a connection for the first time, or again before the session ends."""
+    """Authenticate a connection for the first time, or again before the session ends. host: the name of the broker."""
     return SetUp(versions, (yield from authenticate(versions, host)))
 
 

@@ -105,7 +105,7 @@ class FetchResponseHandler:
         """The handlers of a partition's error codes. Each returns whether it adds anything to the buffer."""
 
     def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
-        """Handle a response; return whether an entry was added to the buffer."""
+        """Handle a response; return whether an entry was added to the buffer. asked: the request."""
         if code := ErrorCode.of(response.error_code):
             self._failed_whole(session, asked, code, now_ms)
             return False

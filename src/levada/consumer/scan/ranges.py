@@ -133,7 +133,10 @@ def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
 
 
 def _offsets(bounds: Mapping[TopicPartition, Parsed], reading: ConsumerFlows, wall_ms: int) -> CallerFlow[dict[TopicPartition, int]]:
-    """Return the offset of each bound. A time after the last record becomes the end offset of the log."""
+    """Return the offset of each bound. A time after the last record becomes the end offset of the log.
+
+    wall_ms: the present time in ms since the epoch.
+    """
     asked = {
         tp: int(SPECS[bound]) if isinstance(bound, str) else moment(bound, wall_ms).ms
         for tp, bound in bounds.items()

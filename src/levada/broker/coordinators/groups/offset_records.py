@@ -49,7 +49,10 @@ class OffsetRecords:
         self._log.append_in_transaction(self._place_of(group), records, producer_id, epoch, now_ms)
 
     def end_transaction(self, group: str, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """Write the marker that ends a transaction with pending offsets of a group."""
+        """Write the marker that ends a transaction with pending offsets of a group.
+
+        epoch: the producer epoch. committed: True for a commit marker, False for an abort marker.
+        """
         self._log.end_transaction(self._place_of(group), producer_id, epoch, committed=committed)
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:

@@ -87,8 +87,8 @@ class Transactions:
     def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
         """Handle InitProducerId for a transactional id: assign it to a producer and fence its former producer.
 
-        given: the producer id and epoch in the request, if the producer already has them. If a transaction is open, the decision is to
-        abort it: the caller writes the markers and answers CONCURRENT_TRANSACTIONS.
+        given: the producer id and epoch in the request, if the producer already has them, otherwise None. timeout_ms: the transaction
+        timeout. If a transaction is open, the decision is to abort it: the caller writes the markers and answers CONCURRENT_TRANSACTIONS.
         """
         if not transactional_id:
             raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)

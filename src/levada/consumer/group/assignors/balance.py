@@ -103,6 +103,8 @@ def _even_out(loads: _Loads, wanting: Mapping[str, list[str]], owned: Owners) ->
 
     This ends, because each move makes the sum of the squares of the members' numbers of partitions smaller. Partitions that are new to
     their member are moved first.
+
+    wanting: the subscribed members of each topic. owned: the owners before the rebalance.
     """
     moved = True
     while moved:
