@@ -227,7 +227,10 @@ class _Decoder:
                 self.out.line("raise elements_fault(elements)")
 
     def numbers(self, field: Field, letter: str, target: str) -> None:
-        """Write code that decodes an array of numbers. A short array, the usual case, takes one call; a longer array takes all checks."""
+        """Write code that decodes an array of numbers. A short array, the usual case, takes one call; a longer array takes all checks.
+
+        letter: the format of a number, as in the struct module. target: the variable for the list.
+        """
         self.run.append(Slot("B" if self.flexible else "i", "n", self.out.path))
         self.flush()
         few, size = unpackers_of(letter), calcsize(f">{letter}")

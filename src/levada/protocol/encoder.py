@@ -93,7 +93,8 @@ class _Encoder:
     def head(self, field: Field, place: str, length: str, classic: str, long: str = "encode_uvarint") -> None:
         """Write code that encodes a length or an element count, together with the run before it.
 
-        place: the variable that is None if the value is null. length: the expression of the length.
+        place: the variable that is None if the value is null. length: the expression of the length. classic: the struct format of the
+        length in versions that are not flexible. long: the function that encodes a length of 16383 or more in flexible versions.
         """
         nullable = field.nullable.has(self.version)
         if not self.flexible:
@@ -132,7 +133,10 @@ class _Encoder:
         self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
 
     def numbers(self, field: Field, letter: str, items: str) -> None:
-        """Write code that encodes an array of numbers. A short array, the usual case, takes one call; a longer array takes two steps."""
+        """Write code that encodes an array of numbers. A short array, the usual case, takes one call; a longer array takes two steps.
+
+        letter: the format of a number, as in the struct module. items: the variable with the list.
+        """
         self.flush()
         head = "B" if self.flexible else "i"
         counted = f"counted_{head}{letter}"

@@ -156,7 +156,10 @@ def _messages(message: Bytes, number: int) -> Sequence[Bytes]:
 
 
 def _last(fields: Mapping[int, Sequence[Any]], number: int, default: Any) -> Any:
-    """Return the value of a field that is not repeated. If there are several, the last one counts in protobuf."""
+    """Return the value of a field that is not repeated. If there are several, the last one counts in protobuf.
+
+    number: the number of the field. default: the value of a field that is missing.
+    """
     return fields[number][-1] if number in fields else default
 
 

@@ -90,7 +90,10 @@ class Source:
         return ".".join(self._path)
 
     def add_run(self, slots: list[Slot], statement: Callable[[str, str], str], action: str) -> int:
-        """Add the line that packs or unpacks a run of values. Return the size of the run in bytes."""
+        """Add the line that packs or unpacks a run of values. Return the size of the run in bytes.
+
+        statement: makes the line from the name of the function and the list of variables. action: "pack" or "unpack".
+        """
         formats = [slot.format for slot in slots]
         codec = struct.Struct(">" + "".join(formats))
         name = f"{action}_" + "".join(_WORDS.get(text, text) for text in formats)

@@ -170,7 +170,10 @@ class RecordBatchBuilder:
         return self._append(timestamp, key, value, headers, True)
 
     def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record like append(), but return NO_ROOM if it does not fit into write_limit or if the batch is already built."""
+        """Add a record like append(), but return NO_ROOM if it does not fit into write_limit or if the batch is already built.
+
+        Otherwise return the same as append().
+        """
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
     def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:

@@ -50,12 +50,18 @@ class DeliveryWait:
         self._producing = producing
 
     def one(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
-        """Wait until one record batch is acknowledged or has failed."""
+        """Wait until one record batch is acknowledged or has failed.
+
+        timeout: seconds; None for no limit. what: the name of the call, for errors.
+        """
         self._producing.refuse_in_callback("waiting for a delivery")
         self._driver.wait(promise, timeout, what)
 
     def all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
-        """Wait until several record batches are acknowledged or have failed."""
+        """Wait until several record batches are acknowledged or have failed.
+
+        timeout: seconds; None for no limit. what: the name of the call, for errors.
+        """
         self._producing.refuse_in_callback("waiting for deliveries")
         self._driver.run(wait_for_all(promises), timeout, what)
 

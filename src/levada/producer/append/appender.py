@@ -422,7 +422,7 @@ class Appender:
     # Rows of columns
 
     def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
-        """Make an empty batch whose memory is already charged. fill() makes it the open batch."""
+        """Make an empty batch whose memory is already charged. fill() makes it the open batch. allowance: bytes for its records."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         return ProducerBatch(queue, builder, charged=batch_memory(allowance), created_ms=now_ms, waiter=self.waiter)
 

@@ -100,7 +100,7 @@ class RoundRobin:
         self._turns: dict[str, counted[int]] = {}
 
     def __call__(self, topic: str, key: bytes | None, count: int, /) -> int:
-        """Return the next partition."""
+        """Return the next partition. count: the number of partitions. The key is not used."""
         return next(self._turns.setdefault(topic, counted())) % count
 
     def partition_rows(self, topic: str, keys: pa.Array, count: int, /) -> Sequence[int]:

@@ -292,7 +292,10 @@ class RecordAccumulator:
                 self.appender.close(queue)
 
     def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
-        """Queue a batch from seal_arrow() behind the other batches of its partition. Return a Ticket or None like append()."""
+        """Queue a batch from seal_arrow() behind the other batches of its partition.
+
+        Return the batch, or a Ticket or None like append().
+        """
         self._check_open()
         topic = self.topics.get(sealed.tp.topic)
         if topic is None or sealed.tp.partition >= topic.count:

@@ -245,6 +245,9 @@ class Appending:
         """Call `append` until it succeeds. Wait for memory if it returns a Ticket, and for metadata if it returns None.
 
         Raises IllegalStateError if the transaction with that number is not the current one any more.
+
+        append: called with the present time in ms, and with the ticket that it returned last, None at first. deadline_ms: when to stop
+        waiting.
         """
         ticket: Ticket | None = None
         try:

@@ -44,7 +44,10 @@ class AcquiredColumns:
     def add(
         self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
     ) -> tuple[int, int]:
-        """Add the records with offsets from `first` to `last`, at most `limit`; return how many, and the offset to continue at."""
+        """Add the records with offsets from `first` to `last`, at most `limit`; return how many, and the offset to continue at.
+
+        limit: None for no limit. delivery_count: the delivery count of these records.
+        """
         added, reached = self._decoder.add(batch, topic, partition, first, last + 1, limit)
         if added:
             self._counts.append(delivery_count)

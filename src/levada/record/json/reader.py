@@ -282,7 +282,7 @@ class JsonReader:
         return after, self.named(parent, self.scratch, 0, unescape(self.source, at + 1, stop, self.scratch, 0))
 
     def named(self, parent: Any, text: Any, at: int, stop: int) -> int:
-        """Return the index of the field with this name, or -1. The search begins with the expected field."""
+        """Return the index of the field of `parent` whose name is text[at:stop], or -1. The search begins with the expected field."""
         place = parent.expected
         for _ in range(parent.count):
             column = self.column(parent.first + place)

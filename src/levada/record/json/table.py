@@ -57,7 +57,7 @@ def column_at(columns: Any, index: int) -> Any:
 
 
 def copy(target: Any, to: int, source: Any, at: int, size: int) -> None:
-    """Copy `size` bytes."""
+    """Copy `size` bytes from position `at` of `source` to position `to` of `target`."""
     if cython.compiled:
         memcpy(target + to, source + at, size)
     else:

@@ -172,7 +172,10 @@ def unescape(source: Any, at: int, stop: int, target: Any, to: int) -> int:
 
 
 def write_utf8(code: int, target: Any, to: int) -> int:
-    """Write a character as UTF-8; return the position after it. As in Java, half a surrogate pair becomes a question mark."""
+    """Write the character with this code point as UTF-8 at position `to` of `target`; return the position after it.
+
+    As in Java, half a surrogate pair becomes a question mark.
+    """
     if code < 0x80 or 0xD800 <= code < 0xE000:
         target[to] = code if code < 0x80 else ord("?")
         return to + 1
@@ -224,7 +227,7 @@ def number_end(source: Any, at: int, end: int) -> int:
 
 
 def literal_end(source: Any, at: int, end: int) -> int:
-    """Return the position after a literal: true, false, null, NaN or an infinity."""
+    """Return the position after a literal: true, false, null, NaN or an infinity. Return a number of FAULT or below if there is none."""
     first = source[at]
     if first == ord("t") and same(source, at, end, b"true", 0, 4):
         return at + 4
@@ -236,7 +239,7 @@ def literal_end(source: Any, at: int, end: int) -> int:
 
 
 def special_number_end(source: Any, at: int, end: int) -> int:
-    """Return the position after NaN or an infinity."""
+    """Return the position after NaN or an infinity. Return a number of FAULT or below if there is none."""
     if same(source, at, end, b"NaN", 0, 3):
         return at + 3
     if same(source, at, end, b"Infinity", 0, 8):
@@ -250,7 +253,7 @@ def special_number_end(source: Any, at: int, end: int) -> int:
 
 
 def scalar_end(source: Any, at: int, end: int) -> int:
-    """Return the position after a string, number or literal."""
+    """Return the position after a string, number or literal. Return a number of FAULT or below if there is none."""
     byte = source[at] if at < end else 0
     if byte == ord('"') or byte == ord("'"):
         at, _ = scan_string(source, at, end)
@@ -304,7 +307,10 @@ def value_end(source: Any, at: int, end: int, depth: int, stack: Any) -> int:
 
 
 def close(source: Any, at: int, end: int, depth: int, outside: int, stack: Any) -> tuple[int, int]:
-    """After a value, move to the next value, or past all closing brackets down to depth `outside`; return the position and depth."""
+    """After a value, move to the next value, or past all closing brackets down to depth `outside`; return the position and depth.
+
+    For malformed JSON the position is a number of FAULT or below.
+    """
     while at >= 0 and depth > outside:
         at = skip_space(source, at, end)
         byte = source[at] if at < end else 0

@@ -86,7 +86,10 @@ def write_message(
     codec: Codec = Codec.NONE,
     is_append_time: bool = False,
 ) -> None:
-    """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. timestamp: not used for magic 0."""
+    """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. timestamp: not used for magic 0.
+
+    key, value: None for null.
+    """
     attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
     key_size = _NULL if key is None else len(key)
     value_size = _NULL if value is None else len(value)
