@@ -84,7 +84,10 @@ class TokenRequest:
 
 
 def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) -> OAuthToken:
-    """Request a token. Raises ConfigError for an address that is not allowed; TokenError, retriable unless the endpoint refuses."""
+    """Request a token. Raises ConfigError for an address that is not allowed; TokenError, retriable unless the endpoint refuses.
+
+    extensions: the SASL extensions of the token.
+    """
     parts = checked_url(request.url)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": _FORM, "Cache-Control": "no-store"}
     if request.basic:

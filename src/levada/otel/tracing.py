@@ -83,7 +83,7 @@ class ProducerTracing(ProducerInterceptor):
             span.end()
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, headers: Any) -> None:
-        """End the span."""
+        """End the span of one record. error: None if the record was written."""
         attributes: dict[str, AttributeValue] = {}
         if metadata.partition >= 0:
             attributes["messaging.destination.partition.id"] = str(metadata.partition)

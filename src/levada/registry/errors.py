@@ -100,6 +100,9 @@ _BY_CODE: Final[Mapping[int, type[RegistryAnswerError]]] = {
 
 
 def answer_error(what: str, status: int, error_code: int, reason: str, url: str) -> RegistryAnswerError:
-    """Return the error for an answer. Its class depends on the error code, or on the HTTP status if the code has no class."""
+    """Return the error for an answer. Its class depends on the error code, or on the HTTP status if the code has no class.
+
+    what: the name of the request.
+    """
     kind = _BY_CODE.get(error_code) or _BY_CODE.get(status, RegistryAnswerError)
     return kind(what, status=status, error_code=error_code, reason=reason, url=url)

@@ -73,7 +73,10 @@ class WriterSchema(Generic[C]):
 
 
 def subject_for(config: SerializerConfig, topic: str | None, field: str, record_name: str | None) -> str:
-    """Return the subject of a serializer's schema. "" with use.schema.id, which needs no subject."""
+    """Return the subject of a serializer's schema. "" with use.schema.id, which needs no subject.
+
+    field: "key" or "value". record_name: the full name of the record type; None without one.
+    """
     return "" if config.use_schema_id is not None else subject_of(config.subject_name_strategy, topic, field, record_name)
 
 

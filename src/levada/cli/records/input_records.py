@@ -48,7 +48,10 @@ class Nulls(NamedTuple):
 
 
 def lines(stream: IO[bytes], delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Iterator[InputRecord]:
-    """Read one record from each line: a value, or a key, the key delimiter and a value."""
+    """Read one record from each line: a value, or a key, the key delimiter and a value.
+
+    key_delimiter: None for lines without keys. Raises InputError for a line without the key delimiter.
+    """
     for number, line in enumerate(pieces(stream, delimiter), 1):
         key, found, value = line.partition(key_delimiter) if key_delimiter is not None else (b"", b"", line)
         if key_delimiter is not None and not found:

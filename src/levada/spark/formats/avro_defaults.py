@@ -39,7 +39,10 @@ def decimal_of(data: bytes, schema: Any) -> Decimal:
 
 
 def _of_union(branches: list[Any], given: Any, names: Mapping[str, Any]) -> Any:
-    """Return the value for the first branch that the default fits. Before Avro 1.12 only the first branch could have the default."""
+    """Return the value for the first branch that the default fits. Before Avro 1.12 only the first branch could have the default.
+
+    If the union has several types, the value of a named type is a tuple (name, value). Raises ValueError if the default fits no branch.
+    """
     has_several = len(alternatives(branches)) > 1
     for branch in branches:
         schema = names.get(branch, branch) if isinstance(branch, str) else branch

@@ -59,7 +59,10 @@ def unless_null(convert: Convert | None) -> Convert | None:
 
 
 def instead_of_default(given: Any, held: Any, convert: Convert | None) -> Convert:
-    """Replace a default by its converted value. fastavro uses the object in the schema itself as default, so `is` recognizes it."""
+    """Return a conversion that replaces the default `given` in the schema by `held`, and converts other values by `convert`.
+
+    convert: None leaves other values as they are. fastavro uses the object in the schema itself as default, so `is` recognizes it.
+    """
 
     def convert_others(value: Any) -> Any:
         if value is given:

@@ -64,7 +64,10 @@ class CsvFormat(Format):
 
 
 def csv_format(schema: StructType, separator: str, *, schema_option: str, separator_option: str) -> CsvFormat:
-    """Return the format. Raises ConfigError for a type that CSV does not have, and for an invalid separator."""
+    """Return the format. Raises ConfigError for a type that CSV does not have, and for an invalid separator.
+
+    schema_option, separator_option: the names of the options, for errors.
+    """
     for field in schema.fields:
         if type(field.dataType) not in _JSON_OF:
             raise ConfigError(f"option '{schema_option}': CSV has no {field.dataType.simpleString()} (field '{field.name}')")

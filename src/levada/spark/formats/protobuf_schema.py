@@ -147,7 +147,7 @@ def _message_class(files: bytes, name: str, side: str) -> Any:
 
 
 def _add(pool: Any, found: Mapping[str, Any], name: str, added: set[str]) -> None:
-    """Add a file to the pool, after the files that it imports."""
+    """Add a file to the pool, after the files that it imports. found: all files by name. added: the names of the files in the pool."""
     if name in added:
         return
     added.add(name)

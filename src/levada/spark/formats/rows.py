@@ -67,7 +67,10 @@ class RowDecoder:
             return self._made(found)
 
     def _mark(self, found: list[Any], begin: int, end: int, reasons: dict[int, str]) -> None:
-        """Mark and replace the values that the type cannot hold. One such value fails the whole column, so a binary search finds them."""
+        """Mark and replace the values that the type cannot hold. One such value fails the whole column, so a binary search finds them.
+
+        found: the values of a column, changed in place. begin, end: the rows to check. reasons: gets the reason for each marked row.
+        """
         try:
             self._made(found[begin:end])
         except _NOT_HELD as fault:

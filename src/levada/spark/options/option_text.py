@@ -109,7 +109,7 @@ def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
 
 
 def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
-    """Read an option that is true or false. Raises ConfigError for another text."""
+    """Read an option that is true or false. Raises ConfigError for another text. own: all options."""
     word = own.get(name, str(default)).strip().lower()
     if word not in ("true", "false"):
         raise ConfigError(f"option '{name}': expected true or false, got {own[name]!r}")
@@ -117,7 +117,7 @@ def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def choice(own: Mapping[str, str], name: str, words: Collection[str], default: str) -> str:
-    """Read an option that must be one of `words`, in upper or lower case. words: in lower case. Raises ConfigError."""
+    """Read an option that must be one of `words`, in upper or lower case. words: in lower case. Raises ConfigError. own: all options."""
     word = own.get(name, default).strip().lower()
     if word not in words:
         raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
@@ -149,7 +149,10 @@ def decimal(text: str) -> int | None:
 
 
 def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
-    """Read a duration such as 15m or 500ms, and return seconds. A number without a unit is milliseconds. Raises ConfigError."""
+    """Read a duration such as 15m or 500ms, and return seconds. A number without a unit is milliseconds. Raises ConfigError.
+
+    own: all options.
+    """
     if name not in own:
         return default_s
     found = DURATION.fullmatch(own[name].strip())
