@@ -230,7 +230,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments that are in progress (KIP-455). partitions: None for all partitions."""
+    """Return the reassignments that are in progress, by partition (KIP-455). partitions: None for all partitions."""
     topics = (
         None
         if partitions is None

@@ -128,7 +128,8 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
 def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | None, message: str | None) -> str | None:
     """Return a broker's error message, with a remark if an earlier request got no answer but may have caused this error.
 
-    done_already: the error code that a broker returns if the operation was executed before.
+    done_already: the error code that a broker returns if the operation was executed before. Return None if there is neither a message nor a
+    remark.
     """
     if attempts.answers_lost and code == done_already:
         return f"{message} {_MAYBE_DONE}" if message else _MAYBE_DONE

@@ -56,7 +56,7 @@ class ClientQuotaFilter(NamedTuple):
 
 
 def describe_client_quotas(wanted: ClientQuotaFilter, attempts: Attempts) -> Flow[dict[ClientQuotaEntity, dict[str, float]]]:
-    """Return the quotas of the entities that a filter selects."""
+    """Return the quotas of the entities that a filter selects, by entity and by the name of the quota."""
     asked = Asked(
         lambda _: "describe client quotas",
         lambda _: DescribeClientQuotasRequest(

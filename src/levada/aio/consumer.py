@@ -390,7 +390,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return await self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that commit() would commit: the positions after all returned records. No broker is asked.
+        """Return the offset that commit() would commit for each partition: the position after all returned records. No broker is asked.
 
         The result and that of group_metadata() are the arguments of send_offsets_to_transaction() of a producer.
         """

@@ -44,7 +44,7 @@ class ClientCore:
         return self._operation(flow, f"{wanted.NAME} request", timeout)
 
     def assumed_versions(self) -> dict[str, tuple[int, int]] | None:
-        """Return the API versions of broker.version.fallback; None if it is not set."""
+        """Return the first and last version of each API for broker.version.fallback, by API name; None if it is not set."""
         assumed = fallback(self._config.broker_version_fallback)
         return None if assumed is None else dict(request.shared_versions(assumed))
 

@@ -93,7 +93,7 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return the bootstrap addresses.
+    """Return the bootstrap addresses, each as (host, port).
 
     Raises ConfigError if client.dns.lookup requests canonical names and no address has one.
     """
@@ -110,7 +110,7 @@ def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
 
 
 def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return bootstrap.controllers; empty for all clients but an admin client."""
+    """Return the addresses (host, port) in bootstrap.controllers; empty for all clients but an admin client."""
     return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 

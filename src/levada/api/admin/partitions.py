@@ -84,7 +84,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     admin: AdminCore, /, of_partitions: Iterable[TopicPartition | PartitionInfo] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments in progress (Kafka since 2.4). of_partitions: None for all partitions."""
+    """Return the reassignments in progress, by partition (Kafka since 2.4). of_partitions: None for all partitions."""
     wanted = None if of_partitions is None else arguments.topic_partitions(of_partitions)
     flow = partitions.list_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "list partition reassignments", timeout)

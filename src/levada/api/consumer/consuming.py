@@ -323,8 +323,8 @@ class Consuming:
         return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 
     def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a transaction commits: after the last of these records, or after all returned records if `records` is
-        None.
+        """Return the offset that a transaction commits for each partition: after the last of these records, or after all returned records
+        if `records` is None.
 
         sending: the transaction's sending of offsets.
         """
@@ -369,7 +369,7 @@ class Consuming:
         return found
 
     def _to_commit(self, given: ToCommit, call: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that the program wants to commit, and note that it is done with all records before them.
+        """Return the offset that the program wants to commit for each partition, and note that it is done with all records before them.
 
         call: the name of the called method, for error messages.
         """

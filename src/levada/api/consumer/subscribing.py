@@ -138,7 +138,10 @@ def subscribed_to(topics: Iterable[str] | None, pattern: Pattern | None) -> Subs
 def listener_of(
     listener: RebalanceListener | None, on_assigned: OnRebalance | None, on_revoked: OnRebalance | None, on_lost: OnRebalance | None
 ) -> Listener | None:
-    """Return the listener for rebalances. Without on_lost, lost partitions go to on_revoked."""
+    """Return the listener for rebalances. Without on_lost, lost partitions go to on_revoked.
+
+    Return None if neither a listener nor a function is given.
+    """
     functions = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     for name, function in functions.items():
         if function is not None and not callable(function):

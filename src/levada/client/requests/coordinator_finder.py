@@ -73,7 +73,7 @@ class CoordinatorFinder:
         return found
 
     def find_all(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[dict[str, ConnectionKey | KafkaError]]:
-        """Return the connections to several coordinators, which are looked up together.
+        """Return the connections to the coordinators of several groups or transactional ids, by key. They are looked up together.
 
         If a look-up was refused, its value is the error.
         """

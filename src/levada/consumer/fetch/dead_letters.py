@@ -97,7 +97,7 @@ class DeadLetters:
         return known
 
     def take_due(self) -> list[tuple[Letter, ProducerRecord]]:
-        """Remove and return the dead letters to give to the producer now, in the order in which they were made."""
+        """Remove and return the dead letters to give to the producer now, each with its record, in the order in which they were made."""
         due, self._due = self._due, []
         for one in due:
             one.progress = Progress.SENT

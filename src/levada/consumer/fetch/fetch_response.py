@@ -207,8 +207,9 @@ class FetchResponseHandler:
         return False
 
     def _refresh(self, refusal: _Refusal) -> bool:
-        """Request a metadata refresh. Return whether the response named a newer leader (KIP-951), so that a retry need not wait for the
-        refresh.
+        """Request a metadata refresh. Retry after a back-off, unless the response named a newer leader (KIP-951).
+
+        Return False, because nothing was buffered.
         """
         state, hint = refusal.state, refusal.data.current_leader
         state.prefer(None)
@@ -222,7 +223,7 @@ class FetchResponseHandler:
 
         The partition may have moved from a follower to the leader meanwhile, or its leader may have changed. A broker that led before the
         epoch of the position is probably outdated as well. But a program may have committed such an epoch, or passed it to seek(), by
-        mistake, so in the end the broker is believed.
+        mistake, so in the end the broker is believed. Return whether an error was buffered.
         """
         state = refusal.state
         leader = self._metadata.snapshot.leader(state.tp)

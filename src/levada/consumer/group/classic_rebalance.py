@@ -39,7 +39,7 @@ class Rebalanced(Protocol):
 
     @property
     def received(self) -> Received | None:
-        """An assignment that the program has not taken yet."""
+        """An assignment that the program has not taken yet. None if there is none."""
         ...
 
     @property

@@ -257,7 +257,7 @@ class ConsumerGroupMember:
         self._beats.begin_at_once(now_ms, after_pause=self._fenced > 1)
 
     def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
-        """Begin to reconcile; return the assignment that the program is to have afterwards."""
+        """Begin to reconcile; return the assignment that the program is to have afterwards. None if there is no such assignment."""
         self._has_begun = True
         return self.taking
 

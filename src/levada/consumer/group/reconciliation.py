@@ -43,7 +43,7 @@ class Reconciled(Protocol):
 
     @property
     def error(self) -> KafkaError | None:
-        """The error that the next poll() raises."""
+        """The error that the next poll() raises. None if there is none."""
         ...
 
     def take_error(self) -> KafkaError | None:
@@ -55,7 +55,7 @@ class Reconciled(Protocol):
         ...
 
     def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
-        """Begin to reconcile; return the assignment that the program is to have afterwards."""
+        """Begin to reconcile; return the assignment that the program is to have afterwards. None if there is no such assignment."""
         ...
 
     def finish_taking(self, now_ms: int) -> None:

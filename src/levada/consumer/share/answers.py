@@ -65,7 +65,7 @@ class AckAnswer(NamedTuple):
 
 
 def acks_of_fetch(answer: ShareFetchResponse) -> Mapping[Owned, AckAnswer]:
-    """Return the answers to the acknowledgements in a ShareFetch."""
+    """Return the answers to the acknowledgements in a ShareFetch response, by partition."""
     return {
         owned: AckAnswer(
             data.acknowledge_error_code, data.acknowledge_error_message, data.current_leader.leader_id, data.current_leader.leader_epoch
@@ -75,7 +75,7 @@ def acks_of_fetch(answer: ShareFetchResponse) -> Mapping[Owned, AckAnswer]:
 
 
 def acks_alone(answer: ShareAcknowledgeResponse) -> Mapping[Owned, AckAnswer]:
-    """Return the answers to the acknowledgements in a ShareAcknowledge."""
+    """Return the answers to the acknowledgements in a ShareAcknowledge response, by partition."""
     return {Owned(topic.topic_id, data.partition_index): _ack_alone(data) for topic in answer.responses for data in topic.partitions}
 
 
@@ -84,7 +84,7 @@ def _ack_alone(data: AckPartitionData) -> AckAnswer:
 
 
 def partitions_of(answer: ShareFetchResponse) -> Iterator[tuple[Owned, PartitionData]]:
-    """Yield the partitions of an answer."""
+    """Yield each partition of a ShareFetch response, with its data."""
     for topic in answer.responses:
         for data in topic.partitions:
             yield Owned(topic.topic_id, data.partition_index), data

@@ -125,7 +125,7 @@ class InHand:
         return sum(run.last - run.first + 1 for found in marks for run in found.runs() if run.mark is not Mark.GAP)
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Run]]:
-        """Yield the offsets that are not acknowledged."""
+        """Yield the offsets that are not acknowledged, as pairs of a partition and a run of offsets."""
         for tp, partition in self._partitions.items():
             for run in partition.of(frozenset({Mark.UNDECIDED})):
                 yield tp, run

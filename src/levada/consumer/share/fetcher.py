@@ -179,7 +179,10 @@ class ShareFetcher:
         return self._one_of(found, now_ms) if self._settings.record_limit else dict(found)
 
     def _one_of(self, found: Mapping[int, Wanted], now_ms: int) -> dict[int, Wanted]:
-        """Return the partitions of the next leader in turn that can be written to; none while a fetch is in flight."""
+        """Return the partitions to fetch from one leader, by its node id: the next leader in turn that can be written to.
+
+        If no leader can be written to, the next in turn is returned. The result is empty while a fetch is in flight.
+        """
         asked = [node_id for node_id in sorted(found) if found[node_id] and self._leaders[node_id].retry_at_ms <= now_ms]
         if not asked or any(leader.in_flight for leader in self._leaders.values()):
             return {}

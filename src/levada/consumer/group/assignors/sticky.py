@@ -32,7 +32,7 @@ class StickyAssignor(PartitionAssignor):
         return assignments(balanced(topics, members, owners(claims)))
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the partitions of the last assignment, encoded."""
+        """Return the partitions of the last assignment, encoded. None before the first assignment."""
         return sticky_user_data(self._had) if self._had.generation != NO_GENERATION else None
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
