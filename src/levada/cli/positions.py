@@ -34,7 +34,10 @@ class OffsetRange(NamedTuple):
 
     @property
     def there(self) -> tuple[int, int]:
-        """The range up to the end of the log. Offsets before the start of the log are kept, so that their loss is noticed."""
+        """The offsets (start, end) of the range, up to the end of the log.
+
+        Offsets before the start of the log are kept, so that their loss is noticed.
+        """
         end = min(self.end, self.log.end)
         return self.start, max(self.start, end)
 

@@ -53,7 +53,10 @@ class AwsMskIam:
         return signed_message(host, region, self._credentials(), self._clock.wall_ms(), self._user_agent)
 
     def _configured_region(self) -> str | None:
-        """Return the program's own region. The broker may be in another region, so the region in its name takes precedence."""
+        """Return the program's own region. The broker may be in another region, so the region in its name takes precedence.
+
+        None if it is not configured.
+        """
         named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         return named or (None if self._session is None else self._session.get_config_variable("region"))
 

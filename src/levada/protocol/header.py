@@ -60,7 +60,10 @@ def decode_request_start(frame: Bytes) -> RequestStart:
 
 
 def decode_client_id(request: type[Request], version: int, frame: Bytes) -> tuple[str | None, int]:
-    """Decode the rest of a request header; return the client id and the position of the body. Raises ProtocolError."""
+    """Decode the rest of a request header; return the client id and the position of the body. Raises ProtocolError.
+
+    The client id is None if it is null, or if the header of this version has none.
+    """
     if not has_client_id(request, version):
         return None, _START.size
     try:

@@ -483,7 +483,7 @@ class RecordSink:
         return stopped
 
     def run(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
-        """Do the work of fill() without the interpreter lock."""
+        """Do the work of fill() without the interpreter lock. Return the result of fill()."""
         while walker.go_on():
             if walker.offset < start:
                 continue

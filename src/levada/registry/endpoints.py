@@ -177,7 +177,7 @@ def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
 
 
 def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
-    """GET /schemas/ids/{id}/versions. Returns the subjects and versions under which a schema is registered."""
+    """GET /schemas/ids/{id}/versions. Returns a pair (subject, version) for each place where a schema is registered."""
     read = _list_of(lambda item: (_string(item["subject"]), _number(item["version"])))
     return Request(f"subjects of schema id {schema_id}", "GET", _path("schemas", "ids", schema_id, "versions"), read)
 

@@ -41,7 +41,10 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Receive available bytes. Raises TimeoutError if no byte arrives within http.read.timeout.ms, or before the deadline."""
+        """Receive available bytes into the buffer, and return their number, 0 at the end.
+
+        Raises TimeoutError if no byte arrives within http.read.timeout.ms, or before the deadline.
+        """
         self._socket.settimeout(self._remaining_s())
         received: int | None = self._received.readinto(buffer)
         return received

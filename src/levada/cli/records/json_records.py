@@ -54,7 +54,7 @@ def from_bytes(value: Any) -> Any:
 
 
 def to_bytes(value: Any) -> bytes | None:
-    """Return the bytes of a key or value given as JSON data. Raises ValueError for invalid base64."""
+    """Return the bytes of a key or value given as JSON data; None for null. Raises ValueError for invalid base64."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def parse(line: str | bytes) -> Mapping[str, Any]:
-    """Read a line in the format of to_json(). Fields may be missing. Raises ValueError with the reason."""
+    """Read a line in the format of to_json(), and return its fields by name. Fields may be missing. Raises ValueError with the reason."""
     found = read_json(line)
     if not isinstance(found, dict):
         raise ValueError('expected an object such as {"key": "k", "value": "v"}; for plain values use --format lines')

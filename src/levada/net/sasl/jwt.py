@@ -14,7 +14,7 @@ class JwtError(ValueError):
 
 
 def parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Return the header, the claims and the signature of a token. Raises JwtError."""
+    """Return the header, the claims and the signature (as base64 text) of a token. Raises JwtError."""
     pieces = token.split(".")
     if len(pieces) != 3:
         raise JwtError("a JSON web token has three parts, separated by dots")

@@ -56,7 +56,10 @@ class UnreadFailures:
             self._count(self._kept.popleft())
 
     def take(self) -> tuple[int, KafkaError | None]:
-        """Return how many records failed since the last call with an error that was not read, and the first such error."""
+        """Return how many records failed since the last call with an error that was not read, and the first such error.
+
+        The error is None if none failed.
+        """
         while self._kept:
             self._count(self._kept.popleft())
         told = self._older, self._first

@@ -108,6 +108,8 @@ def worst(api: Api, codes: Mapping[str, int]) -> tuple[str, ErrorCode]:
 
     SEVERITY orders the reactions. OPERATION_NOT_ATTEMPTED is less severe than other codes with the same reaction, because it does not name
     the cause.
+
+    codes: an error code for each subject, such as a partition. If it is empty, the result is ("", NONE).
     """
 
     def weight(subject: str) -> tuple[int, bool]:

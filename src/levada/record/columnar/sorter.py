@@ -219,7 +219,10 @@ def _named(number: int) -> str:
 
 
 def binary_parts(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:
-    """Return the parts of a large_binary array for BinaryColumn: bytes, offsets, validity, and the validity bit of the first row."""
+    """Return the parts of a large_binary array for BinaryColumn: bytes, offsets, validity, and the validity bit of the first row.
+
+    validity is None if no value is null. If `column` is None, the bytes are empty, and offsets and validity are None.
+    """
     if column is None:
         return memoryview(b""), None, None, 0
     data = column.buffers()[2]

@@ -155,7 +155,7 @@ class JsonReader:
                 column.release()
 
     def sizes(self, index: int) -> tuple[int, int, int]:
-        """Return a column's rows, nulls and bytes of text."""
+        """Return how many rows and nulls a column has, and the size of its text in bytes."""
         column = self.column(index)
         return column.rows, column.nulls, column.size
 

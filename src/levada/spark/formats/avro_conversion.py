@@ -150,7 +150,8 @@ def _fields_of(writer: Any, reader: Any) -> dict[str, Any]:
 def _bytes(schema: Any, writers: Sequence[Any]) -> Convert | None:
     """Return a function that converts bytes to a decimal if only the reader's schema has a decimal, or a decimal to bytes if it has none.
 
-    If the writer has text, there is no conversion: fastavro returns bytes, which Arrow refuses for a decimal column.
+    If the writer has text, there is no conversion: fastavro returns bytes, which Arrow refuses for a decimal column. Return None if nothing
+    has to be converted.
     """
     has_decimal = logical_of(schema) == "decimal"
     if all((logical_of(one) == "decimal") == has_decimal for one in writers) or (has_decimal and "string" in map(kind_of, writers)):

@@ -21,7 +21,7 @@ class Branch(NamedTuple):
 
 
 def each(convert: Convert | None) -> Convert | None:
-    """Convert the elements of an array."""
+    """Return a function that converts the elements of an array, or None if `convert` is None."""
     return None if convert is None else lambda values: [convert(value) for value in values]
 
 
@@ -33,7 +33,10 @@ def pairs(convert: Convert | None) -> Convert:
 
 
 def fields(converts: Mapping[str, Convert]) -> Convert | None:
-    """Convert fields of a record in place. fastavro makes a new record for each value, so this is safe."""
+    """Return a function that converts fields of a record in place, or None if no field is converted.
+
+    fastavro makes a new record for each value, so this is safe.
+    """
     if not converts:
         return None
 
@@ -47,14 +50,17 @@ def fields(converts: Mapping[str, Convert]) -> Convert | None:
 
 
 def with_defaults(defaults: Mapping[str, Any], convert: Convert | None) -> Convert | None:
-    """Convert a record, then add defaults for the fields that it lacks. defaults: converted already."""
+    """Return a function that converts a record, then adds defaults for the fields that the record lacks; `convert` without defaults.
+
+    defaults: converted already. convert: None leaves the record as it is.
+    """
     if not defaults:
         return convert
     return lambda record: {**defaults, **(record if convert is None else convert(record))}
 
 
 def unless_null(convert: Convert | None) -> Convert | None:
-    """Convert values other than null."""
+    """Return a function that converts values other than null, or None if `convert` is None."""
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 

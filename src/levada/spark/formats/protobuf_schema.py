@@ -207,6 +207,6 @@ def is_map(one: Any) -> bool:
 
 
 def entry_of(one: Any) -> tuple[Any, Any]:
-    """Return the fields of a map's keys and values."""
+    """Return the two fields of a map's entries: the key and the value."""
     entry = one.message_type.fields_by_name
     return entry["key"], entry["value"]

@@ -53,7 +53,8 @@ class Side(NamedTuple):
 
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
-    """Return levada's own options in their usual spelling, and the settings of the Kafka client without their prefix `kafka.`.
+    """Return two mappings: levada's own options in their usual spelling, and the settings of the Kafka client without their prefix
+    `kafka.`.
 
     The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for unknown options, unless
     unknownOptions=warn.

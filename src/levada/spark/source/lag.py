@@ -47,7 +47,7 @@ class Lag:
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """The metrics that Spark's own connector reports, and maxSecondsBehindLatest."""
+        """The metrics that Spark's own connector reports, and maxSecondsBehindLatest, by name. None means an unknown lag in seconds."""
         offsets = [lag.offsets for lag in self.partitions.values()] or [0]
         return {
             "minOffsetsBehindLatest": min(offsets),

@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end == whole else to_json(end)
 
     def reportLatestOffset(self) -> StreamOffset | None:
-        """Return the newest offsets seen, for the query's progress."""
+        """Return the newest offsets seen, or None before the first, for the query's progress."""
         return self._newest
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
@@ -246,7 +246,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
     def _between(self, begin: Offsets, until: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the start and end offsets of the partitions of `until`. A partition that is not in `begin` is read from its beginning."""
+        """Return the start and the end offset of each partition of `until`.
+
+        A partition that is not in `begin` is read from its beginning.
+        """
         new = until.keys() - begin.keys()
         if not new:
             return begin, until
