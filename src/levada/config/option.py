@@ -93,7 +93,7 @@ def size_bytes(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, a
 
 
 def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a switch: a bool, or the text "true" or "false"."""
+    """Declare a switch: a bool, or the text "true" or "false". doc, aliases: as for integer()."""
 
     def read(value: Any) -> bool:
         if isinstance(value, bool):
@@ -107,7 +107,7 @@ def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
 
 
 def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
-    """Declare free text that can be encoded as UTF-8. Errors about a secret text do not quote it."""
+    """Declare free text that can be encoded as UTF-8. Errors about a secret text do not quote it. doc, aliases: as for integer()."""
 
     def read(value: Any) -> str | None:
         if value is None and default is None:
@@ -128,7 +128,10 @@ def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret
 
 
 def file_name(doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare the name of a file. A name with a zero byte is refused here, because the error of open() would not name the option."""
+    """Declare the name of a file. A name with a zero byte is refused here, because the error of open() would not name the option.
+
+    doc, aliases: as for integer().
+    """
     option = text(None, doc, aliases=aliases)
 
     def read(value: Any) -> str | None:
@@ -151,7 +154,8 @@ def choice(
 ) -> Any:
     """Declare one of a few words, in upper or lower case. The choice "" means that the key is not set.
 
-    advice: appended to the error for any other word. other_words: words of other clients, each with our word of the same meaning.
+    advice: appended to the error for any other word. other_words: words of other clients, each with our word of the same meaning. doc,
+    aliases: as for integer().
     """
     by_folded = {word.lower(): word for word in choices} | dict(other_words or {})
     named = ", ".join(word for word in choices if word)
@@ -166,7 +170,7 @@ def choice(
 
 
 def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
-    """Declare a number within [low, high] that may have a fraction."""
+    """Declare a number within [low, high] that may have a fraction. doc, aliases: as for integer()."""
 
     def read(value: Any) -> float:
         try:
@@ -224,7 +228,10 @@ def token_provider(doc: str) -> Any:
 
 
 def mechanism(names: Sequence[str], doc: str, *, advice: str, aliases: tuple[str, ...] = ()) -> Any:
-    """Declare a SASL mechanism: the name of a built-in one, "" for none, or an object with a name and begin()."""
+    """Declare a SASL mechanism: the name of a built-in one, "" for none, or an object with a name and begin().
+
+    doc, aliases: as for integer().
+    """
     named = choice("", ("", *names), doc, advice=advice)
 
     def read(value: Any) -> Any:
@@ -259,7 +266,8 @@ def reset_policy(default: str, doc: str, *, other_words: Mapping[str, str]) -> A
 def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
     """Declare a number that may also be given as a word, such as acks=all.
 
-    default: the accepted words and their numbers; no other numbers are accepted. chosen: the default number.
+    default: the accepted words and their numbers; no other numbers are accepted. chosen: the default number. doc, aliases: as for
+    integer().
     """
 
     def read(value: Any) -> int:
@@ -364,7 +372,7 @@ def named_objects(default: Sequence[str], doc: str, names: Mapping[str, str], ba
 def names(default: Sequence[str], doc: str, *, known: Sequence[str] = (), advice: str = "", aliases: tuple[str, ...] = ()) -> Any:
     """Declare a list of words: text with commas, or a sequence.
 
-    known: the only words allowed; () allows all. advice: appended to the error for any other word.
+    known: the only words allowed; () allows all. advice: appended to the error for any other word. doc, aliases: as for integer().
     """
 
     def read(value: Any) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class RequestStart(NamedTuple):
 
 
 def encode_request_header(request: type[Request], version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return the header of a request."""
+    """Return the header of a request. client_id: None for null."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     try:

@@ -119,7 +119,8 @@ def attempts(
 def _delay_ms(policy: RetryPolicy, round_number: int, answer: Answer | None, random: Random) -> int:
     """Return the pause from the Retry-After header, or else an exponential backoff, in ms; at most retries.max.wait.ms.
 
-    Up to half of the backoff is random, so that clients that failed at the same time do not retry at the same time.
+    Up to half of the backoff is random, so that clients that failed at the same time do not retry at the same time. round_number: the
+    number of the attempt, from 0. answer: the last answer; None if there was none.
     """
     if answer is not None and answer.retry_after_ms is not None:
         return min(answer.retry_after_ms, policy.max_wait_ms)

@@ -155,7 +155,10 @@ def _field(*names: str) -> Callable[[Any], str]:
 
 
 def subjects(prefix: str | None, deleted: bool) -> Request[list[str]]:
-    """GET /subjects."""
+    """GET /subjects.
+
+    Returns the names of subjects. prefix: None for all subjects. deleted: whether to include subjects that were deleted softly.
+    """
     return Request("list subjects", "GET", _path("subjects"), _list_of(_string), query={"subjectPrefix": prefix, "deleted": deleted})
 
 
@@ -201,7 +204,10 @@ def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
 
 
 def lookup(subject: str, schema: Schema, normalize: bool, deleted: bool) -> Request[RegisteredSchema]:
-    """POST /subjects/{subject}. Returns the id and version under which a schema is registered."""
+    """POST /subjects/{subject}. Returns the id and version under which a schema is registered.
+
+    normalize: whether the registry normalizes the schema. deleted: whether to look at versions that were deleted softly.
+    """
     query = {"normalize": normalize, "deleted": deleted}
     return Request(f"look a schema up under '{subject}'", "POST", _path("subjects", subject), _registered, _said(schema), query)
 
@@ -219,7 +225,7 @@ def delete_subject(subject: str, permanent: bool) -> Request[list[int]]:
 
 
 def delete_version(subject: str, number: int | str, permanent: bool) -> Request[int]:
-    """DELETE /subjects/{subject}/versions/{version}."""
+    """DELETE /subjects/{subject}/versions/{version}. permanent: whether to delete the version for good. Returns its number."""
     path = _path("subjects", subject, "versions", number)
     return Request(f"delete version {number} of '{subject}'", "DELETE", path, _number, query={"permanent": permanent}, repeatable=False)
 

@@ -85,6 +85,8 @@ def logins_of(
 ) -> Logins:
     """Return the users of a cluster and the mechanisms by which they can log in. access: the cluster's SCRAM users and delegation tokens.
     Raises ConfigError.
+
+    users: passwords by user name; None for none.
     """
     if isinstance(oauth, str) and oauth != "unsecured":
         raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")

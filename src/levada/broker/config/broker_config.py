@@ -181,7 +181,7 @@ def _told(layers: Layers, name: str) -> DescribedSetting:
 
 
 def _shown(text: str, known: KafkaSetting | None) -> str:
-    """Return a setting's value in the form in which Kafka's DescribeConfigs returns it."""
+    """Return a setting's value in the form in which Kafka's DescribeConfigs returns it. known: None for a setting that is not known."""
     kind = None if known is None else known.check.kind
     if kind is Kind.BOOLEAN:
         return text.strip().lower()

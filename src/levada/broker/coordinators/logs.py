@@ -66,7 +66,8 @@ class CoordinatorLog(Protocol):
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
         """Append the marker that ends a producer's transaction in this partition.
 
-        place: the partition of the coordinators' topic. epoch: the producer epoch.
+        place: the partition of the coordinators' topic. epoch: the producer epoch. committed: True for a commit marker, False for an abort
+        marker.
         """
 
     def read(self) -> Iterable[CoordinatorWrite]:
@@ -106,7 +107,8 @@ class CoordinatorLogs:
     def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
         """Append the marker that ends a producer's transaction in this partition.
 
-        place: the partition of the coordinators' topic. epoch: the producer epoch.
+        place: the partition of the coordinators' topic. epoch: the producer epoch. committed: True for a commit marker, False for an abort
+        marker.
         """
         self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 

@@ -71,6 +71,8 @@ class PartitionTransactions:
     def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Remember a batch that may begin a transaction, before the coordinator has verified the transaction. sequence: the batch's first
         sequence number.
+
+        epoch: the producer epoch.
         """
         known = self._announced.get(producer_id)
         if known is None or epoch > known.epoch:

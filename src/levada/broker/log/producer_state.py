@@ -127,7 +127,7 @@ class ProducerStates:
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Update the producer's state after a batch was appended at now_ms."""
+        """Update the producer's state after a batch was appended at now_ms. base_offset, timestamp: those of the batch in the log."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
         entry = self._entries.setdefault(batch.producer_id, ProducerEntry(batch.producer_epoch))

@@ -90,7 +90,10 @@ def _needs(batch: RecordBatch, records: Sequence[Record]) -> Iterator[str]:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int, level: int | None) -> bytearray:
-    """Return records as a message set: separate messages without a codec, or one wrapper with the codec of the batch."""
+    """Return records as a message set: separate messages without a codec, or one wrapper with the codec of the batch.
+
+    magic: 0 or 1. level: the compression level; None for the default of the codec.
+    """
     is_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     found = bytearray()
     if not records:

@@ -93,6 +93,8 @@ def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> di
 def _move_one(given: dict[str, dict[TopicIdPartition, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
     """Move a partition from a member with the most partitions to a member with at least two fewer. Returns False if there are no such
     members.
+
+    given: the partitions of each member; changed in place. subscribers: the members by topic id.
     """
     for member in sorted(given, key=lambda member: -len(given[member])):
         for partition in reversed(given[member]):

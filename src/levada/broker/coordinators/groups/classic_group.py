@@ -100,7 +100,10 @@ class ClassicMember:
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for an assignor; b"" if the member does not support the assignor."""
+        """Return the member's metadata for an assignor; b"" if the member does not support the assignor.
+
+        protocol: the name of the assignor.
+        """
         return next((offered.metadata for offered in self.protocols if offered.name == protocol), b"")
 
     def settle_join(self, answer: JoinGroupResponse | BrokerError) -> None:

@@ -88,7 +88,10 @@ class ConsumerGroups:
             self._deadlines.remove(group, member.id, now_ms)
 
     def _member(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: Partitions | None) -> ConsumerMember:
-        """Return the member that sends a heartbeat, before the changes in the heartbeat are applied."""
+        """Return the member that sends a heartbeat, before the changes in the heartbeat are applied.
+
+        owned: the partitions in the heartbeat; None if the heartbeat does not list them.
+        """
         if request.member_epoch == JOINING:
             member_id = request.member_id or self._new_id()
             check_size(group, member_id, self._settings)
@@ -133,7 +136,7 @@ class ConsumerGroups:
         """Raise BrokerError with Kafka's code if the member may not commit offsets for these partitions.
 
         A member may commit with an earlier member epoch for partitions that it has owned since that epoch (KIP-1251). If this is not the
-        case for one of the partitions, the whole commit is refused.
+        case for one of the partitions, the whole commit is refused. instance_id: the group.instance.id; None for a dynamic member.
         """
         if epoch < 0 and not group.members:
             return
@@ -169,7 +172,8 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -
     """Raise FENCED_MEMBER_EPOCH if the epoch in a heartbeat is not the member's epoch.
 
     A member that has not received the last response sends its previous epoch again. This is allowed if the heartbeat lists the partitions
-    that it owns, and all of them belong to its assignment.
+    that it owns, and all of them belong to its assignment. owned: the partitions in the heartbeat; None if the heartbeat does not list
+    them.
     """
     if epoch == member.epoch:
         return

@@ -151,6 +151,8 @@ class Transactions:
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
         """Handle EndTxn: commit or abort a transaction. bumps: whether the producer's epoch is raised with each transaction (EndTxn version
         5, transaction.version 2).
+
+        committed: whether to commit.
         """
         found = self._named(transactional_id)
         check = _check_end_with_bump if bumps else _check_end
@@ -269,7 +271,7 @@ def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool
     """Check an EndTxn request of version 4 or earlier; return the event that it causes.
 
     The result is None if the request is a retry and the transaction was already completed with this outcome. Raises the error with which
-    the request is refused.
+    the request is refused. committed: whether the request commits.
     """
     _check_producer(found, producer)
     if found.state in ENDING:
@@ -286,7 +288,7 @@ def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, commi
 
     The result is None if the request is a retry and the transaction was already completed with this outcome. A retry has the epoch from
     before the completion; a request with the current epoch is about the next transaction. Raises the error with which the request is
-    refused.
+    refused. committed: whether the request commits.
     """
     if found.state in ENDING:
         raise _busy(found)
