@@ -163,7 +163,10 @@ def _describe_cluster(authorized_operations: bool, fenced: bool, endpoint_type: 
 
 
 def _by_metadata(authorized_operations: bool) -> Flow[ClusterDescription]:
-    """Describe the cluster with a Metadata request, because brokers before 2.8 do not have DescribeCluster."""
+    """Describe the cluster with a Metadata request, because brokers before 2.8 do not have DescribeCluster.
+
+    authorized_operations: whether to include the operations that this user may perform on the cluster.
+    """
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=authorized_operations)
     oldest = FIRST_METADATA_VERSION_WITH_OPERATIONS if authorized_operations else 0
     response: MetadataResponse = yield Call(request, min_version=oldest)

@@ -170,7 +170,10 @@ class Driver:
         return await self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     async def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow on the engine to its end, and return or raise as wait() does. A cancellation ends the flow, too."""
+        """Run a flow on the engine to its end, and return or raise as wait() does. A cancellation ends the flow, too.
+
+        timeout_s: seconds; None for no limit. what: names the call in a timeout error.
+        """
         return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def future(self, promise: Promise[T]) -> asyncio.Future[T]:

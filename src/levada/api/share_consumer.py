@@ -94,7 +94,10 @@ class Sharing:
     def poll_arrow(
         self, timeout: float | None, max_records: int | None, max_bytes: int | None, columns: Sequence[str] | None, text: Sequence[str]
     ) -> CallerFlow[Any]:
-        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over."""
+        """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over.
+
+        The arguments are those of KafkaShareConsumer.poll_arrow().
+        """
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         sink = self._decoder(columns, text)

@@ -37,7 +37,8 @@ class Settings:
     def of(self, kind: type[Config], *, needs_brokers: bool = True) -> dict[str, Any]:
         """Return the settings for a client of this kind. Settings that only other kinds know are left out: a profile is for all kinds.
 
-        Raises ConfigError if no client knows a setting (the error names its source), and if bootstrap.servers is missing.
+        Raises ConfigError if no client knows a setting (the error names its source), and with needs_brokers, if bootstrap.servers is
+        missing.
         """
         found: dict[str, Any] = {"client.id": CLIENT_ID} if "client.id" in kind.OPTIONS else {}
         for layer in reversed(self._layers):

@@ -150,7 +150,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
     ) -> CallerFlow[T | None]:
         """Return the collected buffered records. If there are none, wait until records or an error arrive; None when the time is over.
 
-        collect: collects records for the time in ms; None waits without collecting.
+        collect: collects records for the time in ms; None waits without collecting. is_enough: returns whether to stop waiting.
         """
         self._host.check_usable()
         with self._host.lock:

@@ -175,7 +175,10 @@ class Policy:
 
 
 def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> Verdict:
-    """Decide what to do with a batch. Raises IllegalStateError if the batch must be neither written nor skipped."""
+    """Decide what to do with a batch. Raises IllegalStateError if the batch must be neither written nor skipped.
+
+    entry: the newest entry of the ledger; None if there is none.
+    """
     name = called(sink_id, batch)
     if entry is None:
         if batch.number == 0 or policy.missing == "write":

@@ -139,7 +139,10 @@ class Outstanding:
 def _reused(
     kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str], reset: Callable[[Client], None] | None = None
 ) -> Iterator[Client]:
-    """Yield an idle client or a new one. reset: prepares it for the next task; a client for which it raises KafkaError is closed."""
+    """Yield an idle client or a new one. reset: prepares it for the next task; a client for which it raises KafkaError is closed.
+
+    A client is reused for the same kind and settings. make: creates a client.
+    """
     # A client does not survive a fork; the process id keeps a child from finding its parent's.
     key = (os.getpid(), kind, frozenset(settings.items()))
     client = _idle.pop(key, None) or make(dict(settings))

@@ -152,7 +152,8 @@ class Driver:
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow on the engine to its end, and return or raise as wait() does.
 
-        An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow.
+        An exception that interrupts the wait, such as KeyboardInterrupt, ends the flow. timeout_s: seconds; None for no limit. what: names
+        the call in a timeout error.
         """
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 

@@ -148,7 +148,10 @@ class Stepper:
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in the calling thread until the event that `waiter` waits for has happened. Return False at once if another thread steps."""
+        """Step in the calling thread until the event that `waiter` waits for has happened. Return False at once if another thread steps.
+
+        limit_ms: the time at which to stop. is_interrupted: returns whether to stop.
+        """
         if not self._baton.acquire(blocking=False):
             return False
         self._user_thread = threading.get_ident()

@@ -53,7 +53,10 @@ def describe_consumer_groups(
 def describe_classic_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ClassicGroupDescription]]:
-    """Describe groups of the classic protocol, including those of Kafka Connect. Raises GroupError for a group that does not exist."""
+    """Describe groups of the classic protocol, including those of Kafka Connect. Raises GroupError for a group that does not exist.
+
+    include_authorized_operations: whether to include the operations that this user may perform on each group.
+    """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_classic_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe classic groups", timeout)
@@ -62,7 +65,10 @@ def describe_classic_groups(
 def describe_share_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ShareGroupDescription]]:
-    """Describe share groups (KIP-932). Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1."""
+    """Describe share groups (KIP-932). Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1.
+
+    include_authorized_operations: whether to include the operations that this user may perform on each group.
+    """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_share_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe share groups", timeout)
@@ -73,7 +79,8 @@ def describe_streams_groups(
 ) -> Operation[dict[str, StreamsGroupDescription]]:
     """Describe groups of Kafka Streams (KIP-1071), their topologies and tasks.
 
-    Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1.
+    Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1. include_authorized_operations: whether
+    to include the operations that this user may perform on each group.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_streams.describe_streams_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)

@@ -397,7 +397,10 @@ class Consuming:
         self.tell_of_commits()
 
     def commit_async(self, offsets: ToCommit | None, callback: OnCommit | None) -> Promise[None]:
-        """Commit without waiting; return a promise of the result. offsets: None commits everything that the program is done with."""
+        """Commit without waiting; return a promise of the result. offsets: None commits everything that the program is done with.
+
+        callback: called later with the offsets and the error.
+        """
         wanted = None if offsets is None else self._to_commit(offsets, "commit_async()")
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
@@ -515,7 +518,10 @@ class Consuming:
             self.log.warning("what was read last may not be committed, and is read again: %s", error)
 
     def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
-        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms. what: names the call in a timeout error."""
+        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms. what: names the call in a timeout error.
+
+        begin: makes the flow, from the core and the time in ms.
+        """
         return self.reading.run(begin, None if timeout is None else deadline_ms(0, timeout), what)
 
     def _find(self, wanted: Mapping[TopicPartition, int], timeout: float | None, what: str) -> CallerFlow[Offsets]:

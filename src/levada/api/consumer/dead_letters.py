@@ -38,7 +38,10 @@ def dead_letter(to: DeadLetter, option: str, *, awaited: bool) -> DeadLetter:
 
 
 def of_decode_errors(config: ConsumerConfig, *, awaited: bool) -> DeadLetter | None:
-    """Return the DeadLetter of on.decode.error; None if that option has another value. Raises as dead_letter() does."""
+    """Return the DeadLetter of on.decode.error; None if that option has another value. Raises as dead_letter() does.
+
+    awaited: whether the consumer belongs to levada.aio.
+    """
     to = config.on_decode_error
     return dead_letter(to, "'on.decode.error'", awaited=awaited) if isinstance(to, DeadLetter) else None
 
@@ -52,7 +55,8 @@ def most_bytes(to: DeadLetter) -> int | None:
 def fitted(letter: ProducerRecord, limit: int | None) -> ProducerRecord:
     """Return a letter with as many of levada's headers as fit into max.request.size.
 
-    A record that just fits could otherwise never be written to the dead-letter topic, because its letter is larger by these headers.
+    A record that just fits could otherwise never be written to the dead-letter topic, because its letter is larger by these headers. limit:
+    in bytes; None leaves the letter as it is.
     """
     if limit is None:
         return letter

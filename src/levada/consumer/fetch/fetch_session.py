@@ -69,7 +69,7 @@ class FetchSession:
         return self.epoch == FIRST_EPOCH or by_id != self._by_id
 
     def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:
-        """Return the contents of the next request for exactly these partitions."""
+        """Return the contents of the next request for exactly these partitions. by_id: whether the request names topics by id."""
         if not self.needs_all(by_id=by_id):
             return self.go_on({**dict.fromkeys(self._known.keys() - wanted.keys()), **wanted})
         self.epoch = FIRST_EPOCH

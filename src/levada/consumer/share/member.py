@@ -310,7 +310,10 @@ class ShareGroupMember:
 def share_heartbeat(
     who: Identity, epoch: int, topics: frozenset[str], sent: frozenset[str] | None, rack: str | None
 ) -> ShareGroupHeartbeatRequest:
-    """Return a heartbeat with the fields that have changed. sent: the topics that were sent last; None sends all fields."""
+    """Return a heartbeat with the fields that have changed. sent: the topics that were sent last; None sends all fields.
+
+    epoch: the member epoch. rack: client.rack; None without one.
+    """
     request = ShareGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch)
     if topics != sent:
         request.subscribed_topic_names = sorted(topics)

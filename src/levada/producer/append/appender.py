@@ -354,7 +354,8 @@ class Appender:
     ) -> int:
         """Open a batch with a first record, if the BufferPool has enough memory. Return a result as try_append() does, or AGAIN.
 
-        AGAIN: another thread opened a batch for the partition first, or the topic was dropped; the caller tries the append again.
+        AGAIN: another thread opened a batch for the partition first, or the topic was dropped; the caller tries the append again. The
+        arguments are those of append() and try_append().
         """
         size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
         queue = self.find(topic_name, partition, key)

@@ -432,7 +432,10 @@ class RecordAccumulator:
         return bool(self._availability_timeout_ms) and since is not None and now_ms - since > self._availability_timeout_ms
 
     def note_readiness(self, node: int, ready: bool, now_ms: int) -> None:
-        """Note whether requests can be sent to a leader that has batches, for partitioner.availability.timeout.ms."""
+        """Note since when a leader that has batches cannot take requests, for partitioner.availability.timeout.ms.
+
+        ready: whether it can.
+        """
         if ready:
             self._stalled_since.pop(node, None)
         else:

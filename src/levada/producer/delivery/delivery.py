@@ -145,7 +145,7 @@ class FailedSend:
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return metadata with offset -1."""
+        """Return metadata with offset -1. timestamp: in ms since the epoch. The sizes are in bytes, -1 for null."""
         return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:

@@ -172,7 +172,7 @@ def spark_type(message: Any, where: str, within: tuple[str, ...]) -> DataType:
 
 
 def field_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataType:
-    """Return the Spark type of a field."""
+    """Return the Spark type of a field. where: names the option, for errors. within: see spark_type()."""
     if is_map(one):
         key, value = entry_of(one)
         kind = single_type(value, where, within)
