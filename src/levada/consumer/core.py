@@ -537,7 +537,8 @@ class ConsumerCore:
 def run_beside(run: Callable[[], T], deferred: deque[Callable[[], None]], host: Host) -> Promise[T]:
     """Let the driver soon call a function of the program, such as an assignor's, without the engine's lock.
 
-    Return a promise of the function's result; it is settled under the lock. deferred: the engine's queue of deferred calls.
+    Return a promise of the function's result; it is settled under the lock. deferred: the engine's queue of deferred calls. run: the
+    function.
     """
     promise: Promise[T] = Promise()
 

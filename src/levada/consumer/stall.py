@@ -179,7 +179,10 @@ class Stalls:
         return fault
 
     def _grace_ms(self, *, last_word: bool) -> int:
-        """Return how long, in ms, a partition may be missing: it may still be created, or the group may revoke it."""
+        """Return how long, in ms, a partition may be missing: it may still be created, or the group may revoke it.
+
+        last_word: whether poll() is about to return no records.
+        """
         if self.waits_since_ms != NEVER_MS:
             return NEVER_MS
         return LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS

@@ -199,7 +199,8 @@ class FetchCollector:
     ) -> CallerFlow[T | None]:
         """Pass one cursor after another to `take` until it returns False, no buffered fetch is left, or an error comes next.
 
-        count: returns the number of collected records. Return the result of finish(), or None without records.
+        count: returns the number of collected records. Return the result of finish(), or None without records. limit: the maximum number of
+        records; None for no limit. finish: makes the result of the call.
         """
         with self._lock:
             self._roll_back()

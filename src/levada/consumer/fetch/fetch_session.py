@@ -65,7 +65,10 @@ class FetchSession:
         self._by_id = False
 
     def needs_all(self, *, by_id: bool) -> bool:
-        """Whether the next request must name every partition, so that begin() has to be called with all of them."""
+        """Whether the next request must name every partition, so that begin() has to be called with all of them.
+
+        by_id: whether it names topics by id.
+        """
         return self.epoch == FIRST_EPOCH or by_id != self._by_id
 
     def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:

@@ -310,7 +310,10 @@ class Fetcher:
         return session
 
     def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
-        """Return whether the topic ids of all partitions in the request are known, so that the request may name topics by id."""
+        """Return whether the topic ids of all partitions in the request are known, so that the request may name topics by id.
+
+        changes: the partitions that an incremental request names; None removes a partition from the session.
+        """
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
             return all(self._target(share, state).topic_id.int for state in share.wanted.values())
         return 0 not in [target.topic_id.int for target in changes.values() if target is not None]

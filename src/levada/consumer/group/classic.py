@@ -330,7 +330,10 @@ class ClassicMember:
         self.holdings.watch(None if self.subscribed.pattern is not None else self.topics | led | self._watched, now_ms)
 
     def _expel(self, error: BaseException, *, keeps_id: bool) -> None:
-        """Lose the membership because of an error. The next poll() joins again, unless it raises an error first."""
+        """Lose the membership because of an error. The next poll() joins again, unless it raises an error first.
+
+        keeps_id: whether the member id is used again.
+        """
         self._cancel_rebalance()
         self.lose(keeps_id=keeps_id)
         self._rejoin_reason = f"the member was not in the group any more: {error}"

@@ -37,7 +37,7 @@ def _racks(snapshot: ClusterSnapshot, topic: TopicMetadata) -> tuple[frozenset[s
 def have_changed(before: Layouts, topics: Iterable[str], snapshot: ClusterSnapshot, *, with_racks: bool) -> bool:
     """Return whether the partitions of a group's topics differ from `before`, the layouts at the time of the assignment.
 
-    A topic for which metadata has a temporary error counts as unchanged.
+    A topic for which metadata has a temporary error counts as unchanged. with_racks: whether to compare the racks of the replicas as well.
     """
     known = [name for name in topics if (topic := snapshot.topics.get(name)) is not None and _is_settled(topic)]
     now = layouts(snapshot, known, with_racks=with_racks)
@@ -51,7 +51,10 @@ def _is_settled(topic: TopicMetadata) -> bool:
 def assign(
     assignor: PartitionAssignor, topics: Layouts, members: Mapping[str, MemberSubscription], *, cooperative: bool
 ) -> dict[str, bytes]:
-    """Return the assignment of each member, encoded. Raises the errors of the assignor, and IllegalStateError for an invalid result."""
+    """Return the assignment of each member, encoded. Raises the errors of the assignor, and IllegalStateError for an invalid result.
+
+    cooperative: whether to check as well that no partition is given to a member while another member owns it (KIP-429).
+    """
     given = dict(assignor.assign(topics, members))
     check(assignor.NAME, given, topics, members)
     if cooperative:

@@ -65,7 +65,8 @@ class Caller:
     def call_revoked_or_lost(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> CallerFlow[None]:
         """Call on_partitions_revoked(), or on_partitions_lost() if other members may have the partitions already.
 
-        A listener that calls unsubscribe() or close() is not called again for the partitions that it is just being called for.
+        A listener that calls unsubscribe() or close() is not called again for the partitions that it is just being called for. is_lost:
+        whether to call on_partitions_lost().
         """
         new = frozenset(partitions) - self._hears_of_loss
         if (listener := self.listener) is None or not new:

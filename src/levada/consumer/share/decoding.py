@@ -141,7 +141,8 @@ def stop_at(step: Step, piece: Piece, error: RecordDeserializationError | Corrup
     call.
 
     Another member may be able to deserialize the record, or to unpack a batch that is too large or too new for this client; these are
-    released. No member can read a batch with a wrong CRC, so the whole batch is rejected.
+    released. No member can read a batch with a wrong CRC, so the whole batch is rejected. is_first: whether no record comes before the
+    piece.
     """
     chunk = step.chunk
     if not is_first:

@@ -210,7 +210,10 @@ class ShareFetcher:
         part.settle(refused(tp, node_id, ErrorCode.INVALID_RECORD_STATE, "not sent") if is_unlocked else out_of_time(tp, node_id))
 
     def _serve(self, leader: Leader, wanted: Wanted | None, now_ms: int) -> int:
-        """Send a request to a broker if one is due and it can be written to; return the time, in ms, of the next attempt."""
+        """Send a request to a broker if one is due and it can be written to; return the time, in ms, of the next attempt.
+
+        wanted: the partitions to fetch; None if nothing is to be fetched from this broker.
+        """
         if leader.in_flight or leader.is_closed:
             return NEVER_MS
         if not leader.session.is_open:
@@ -334,7 +337,7 @@ class ShareFetcher:
         return None
 
     def _refused_whole(self, sent: Sent, code: int, message: str | None) -> None:
-        """Handle an error code of a whole response, which concerns the session or the group."""
+        """Handle an error code of a whole response, which concerns the session or the group. code, message: from the response."""
         leader = sent.leader
         reaction = ON_SESSION_ERROR.reaction(code)
         if reaction is Reaction.RAISE:

@@ -17,6 +17,7 @@ def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int 
     """Return the records of a sealed batch, in order, as smaller batches: at most batch_size uncompressed bytes, or a single record.
 
     The new batches are charged 0 bytes. They keep the creation time, so that delivery.timeout.ms still applies, and `may_be_persisted`.
+    level: the compression level; None for the default of the codec.
     """
     assert batch.data is not None
     source = RecordBatch(memoryview(batch.data))
@@ -29,7 +30,8 @@ def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int 
 def split_by_headers(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
     """Return the records of a sealed batch, in order, as batches in which either all records have headers or none has (message sets).
 
-    Returns one batch if no split is needed. The charge and the creation time of the new batches are as in split_batch().
+    Returns one batch if no split is needed. The charge and the creation time of the new batches are as in split_batch(). level: the
+    compression level; None for the default of the codec.
     """
     assert batch.data is not None
     records = RecordBatch(memoryview(batch.data)).records(OWN_BYTES_ARE_TRUSTED)

@@ -446,7 +446,7 @@ class RecordAccumulator:
     def drain(self, node: int, now_ms: int, numbering: Numbering | None) -> list[ProducerBatch]:
         """Take batches for one request to a node, at most one per partition, up to max.request.size. Seal and number them.
 
-        Partitions that do not fit into this request come first in the next one.
+        Partitions that do not fit into this request come first in the next one. numbering: None if the batches get no sequence numbers.
         """
         drained: list[ProducerBatch] = []
         total = 0

@@ -116,7 +116,7 @@ class Appending:
 
         transaction_number: the number of the transaction in which the call began; the rows are appended only while it is the current one.
         Raises a KafkaError only if `outcomes` is still empty and the error is no TimeoutError. Otherwise the remaining rows of this
-        partition get the error as their outcome.
+        partition get the error as their outcome. may_wait: whether to wait for metadata and memory, up to max.block.ms.
         """
         tp = TopicPartition(topic.name, rows.partition)
         first = 0

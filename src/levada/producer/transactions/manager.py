@@ -443,7 +443,10 @@ class TransactionManager:
     # EndTxn
 
     def _ending(self, *, commits: bool) -> EndTxn | None:
-        """Return the EndTxn to send; None if no partition and no group was added to the transaction, so that the coordinator has none."""
+        """Return the EndTxn to send; None if no partition and no group was added to the transaction, so that the coordinator has none.
+
+        commits: whether to commit or to abort.
+        """
         # Send EndTxn even if the coordinator has just answered that it does not know this producer id. Otherwise the producer would only
         # request a new epoch, which would fence the producer that has the transactional.id now.
         return EndTxn(commits, self.identity, self.protocol.end) if self.holds_anything else None

@@ -75,7 +75,7 @@ class ProducerRecords:
         self._idempotence.identify(identity)
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Accept records from now on (None), or refuse them."""
+        """Accept records from now on, or refuse them. refusal: makes the error for a refused record; None accepts records."""
         self._accumulator.admit(refusal)
 
     def begin(self) -> None:
@@ -87,7 +87,7 @@ class ProducerRecords:
         yield from Flushing(self._accumulator, self._failed_sends).run()
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail the records that are not in flight."""
+        """Fail the records that are not in flight. cause: the error of the transaction; None if the program aborts it."""
         self._accumulator.adopt()
         # The newest batch first: the sequence numbers of an unwritten batch can be used again only if no later number is in use.
         for batch in reversed(list(self._accumulator.incomplete)):
