@@ -187,7 +187,10 @@ _MAX_WAIT_MS: Final = 100
 
 
 def dump_held(client: KafkaClient, tp: TopicPartition, leader: int, start: int, end: int, *, with_records: bool) -> Iterator[Dumped | Torn]:
-    """Fetch from the leader, and yield the batches with offsets from start up to, not including, end. Raises BrokerError if that fails."""
+    """Fetch from the leader, and yield the batches with offsets from start up to, not including, end. Raises BrokerError if that fails.
+
+    with_records: whether the results have the records.
+    """
     _, newest = client.api_versions(node=leader)["Fetch"]
     offset, position = start, 0
     while offset < end:

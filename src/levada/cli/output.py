@@ -67,7 +67,8 @@ def _key(key: Any) -> str:
 def json_text(data: Any, *, indent: int | None = None) -> str:
     """Return plain() data as JSON that is safe for a terminal: only control characters are escaped, other characters are not.
 
-    NaN and infinities, which JSON cannot hold as numbers, become the strings "NaN", "Infinity" and "-Infinity".
+    NaN and infinities, which JSON cannot hold as numbers, become the strings "NaN", "Infinity" and "-Infinity". indent: spaces per level;
+    None for one line.
     """
     try:
         text = _encoded(data, indent)

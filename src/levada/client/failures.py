@@ -38,7 +38,7 @@ _NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.vers
 def advertised_by(known: Connection | None, snapshot: ClusterSnapshot) -> str:
     """Return a note about the broker that has advertised an address which never worked; "" if no broker has.
 
-    Such an address may be valid only in the broker's own network.
+    Such an address may be valid only in the broker's own network. known: the failed connection; None if it is not known.
     """
     if known is None or known.has_worked or snapshot.described_by in ("", known.node.address):
         return ""

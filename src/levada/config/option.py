@@ -170,7 +170,7 @@ def choice(
 
 
 def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
-    """Declare a number within [low, high] that may have a fraction. doc, aliases: as for integer()."""
+    """Declare a number within [low, high] that may have a fraction. doc: as for integer()."""
 
     def read(value: Any) -> float:
         try:

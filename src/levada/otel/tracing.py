@@ -140,6 +140,7 @@ def processing(record: AnyRecord, tracer_provider: TracerProvider | None = None)
 
     The new span is the current span within the block, and a child of the span in which the record was sent. The baggage is the record's. If
     another span was current before, the new span is linked to it. An exception that leaves the block is recorded in the span and raised.
+    tracer_provider: None for the global one.
     """
     sent = context_of(record.headers)
     attributes: dict[str, AttributeValue] = {
@@ -165,7 +166,10 @@ def processing(record: AnyRecord, tracer_provider: TracerProvider | None = None)
 
 
 def traced(handler: Callable[[Any], R], tracer_provider: TracerProvider | None = None) -> Callable[[Any], R]:
-    """Return a handler for process() that runs the given handler within processing(record). A coroutine function stays one."""
+    """Return a handler for process() that runs the given handler within processing(record). A coroutine function stays one.
+
+    tracer_provider: None for the global one.
+    """
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         return _TracedCoroutine(handler, tracer_provider)  # type: ignore[return-value]
     return _Traced(handler, tracer_provider)

@@ -27,7 +27,7 @@ SEVERAL = 8
 
 
 def smallest_size(field: Field, version: int, flexible: bool) -> int:
-    """Return the smallest number of bytes that a value of this field can take."""
+    """Return the smallest number of bytes that a value of this field can take. flexible: whether the version is flexible."""
     if field.kind in _SIZES:
         return _SIZES[field.kind]
     if field.kind == "string":

@@ -113,7 +113,10 @@ def seal(batch: bytearray | memoryview) -> None:
 def set_producer_state(
     batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
 ) -> None:
-    """Write the producer's id, epoch and base sequence into a sealed batch. The checksum is updated without reading the records."""
+    """Write the producer's id, epoch and base sequence into a sealed batch. The checksum is updated without reading the records.
+
+    is_transactional: whether the batch belongs to a transaction.
+    """
     before = _header_checksum(batch)
     (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
     attributes = attributes | TRANSACTIONAL if is_transactional else attributes & ~TRANSACTIONAL

@@ -334,7 +334,8 @@ def _call_in_some_version(
     """Send the request in the newest version that the coordinator supports. Return the part of the response about the group; None if it is
     missing.
 
-    Raises UnsupportedVersionError if the coordinator supports no usable version, or cannot wait for transactions although it must.
+    Raises UnsupportedVersionError if the coordinator supports no usable version, or cannot wait for transactions although it must. ids: the
+    topic ids; None if not all are known, so that topics are named.
     """
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)

@@ -35,7 +35,10 @@ _MOST_OPEN = 64 * 1024 * 1024
 
 
 def seal_rows(rows: Iterator[PartitionRows], codec: Codec, level: int | None, batch_size: int) -> Iterator[EncodedBatch]:
-    """Encode rows that are sorted by partition. Each batch is made when requested. batch_size: bytes of a batch before compression."""
+    """Encode rows that are sorted by partition. Each batch is made when requested. batch_size: bytes of a batch before compression.
+
+    level: the compression level; None for the default of the codec.
+    """
     return _Encoder(codec, level, batch_size).encode(rows)
 
 
