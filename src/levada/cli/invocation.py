@@ -170,7 +170,10 @@ class Invocation:
         say(text)
 
     def progress(self, what: str, *, total: int | None = None, unit: str = "record") -> AbstractContextManager[Progress]:
-        """Return a context manager for a progress bar on stderr. It is drawn after a second, and only on a terminal."""
+        """Return a context manager for a progress bar on stderr. It is drawn after a second, and only on a terminal.
+
+        what: the description. total: None if unknown. unit: a noun for the count, in singular.
+        """
         from levada.cli.progress import progress
 
         return progress(what, total=total, unit=unit, color=self.color)

@@ -120,7 +120,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         """Add records to the columns up to `limit` rows (None: no limit) or `max_bytes` bytes, and return the result of finish(), even
         without records.
 
-        finish() is called before positions move, so no records are lost if it raises.
+        finish() is called before positions move, so no records are lost if it raises. deadline_ms: when to stop waiting for records.
         """
         found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, max_bytes, finish), caller)
         return finish() if found is None else found
@@ -151,6 +151,7 @@ class ConsumerFlows(Waking[ConsumerCore]):
         """Return the collected buffered records. If there are none, wait until records or an error arrive; None when the time is over.
 
         collect: collects records for the time in ms; None waits without collecting. is_enough: returns whether to stop waiting.
+        deadline_ms: when to stop waiting.
         """
         self._host.check_usable()
         with self._host.lock:

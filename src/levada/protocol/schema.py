@@ -131,7 +131,7 @@ def _field(
 
 class _Fixed(Protocol[T]):
     def __call__(self, versions: str = "0+", *, default: T = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False) -> T:
-        """Declare a field of fixed size that is never null."""
+        """Declare a field of fixed size that is never null. versions and the other arguments: see the module."""
 
 
 def _fixed(kind: str, zero: T) -> _Fixed[T]:
@@ -168,7 +168,7 @@ def string(
     secret: bool = False,
 ) -> str | None: ...
 def string(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare text: at most 32767 bytes of UTF-8. secret: repr() does not show it."""
+    """Declare text: at most 32767 bytes of UTF-8. secret: repr() does not show it. versions and the other arguments: see the module."""
     return _field("string", versions, default, ignorable=ignorable, **more)
 
 
@@ -188,12 +188,12 @@ def bytestring(
     secret: bool = False,
 ) -> bytes | None: ...
 def bytestring(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare opaque bytes. secret: repr() does not show them."""
+    """Declare opaque bytes. secret: repr() does not show them. versions and the other arguments: see the module."""
     return _field("bytes", versions, default, ignorable=ignorable, **more)
 
 
 def records(versions: str = "0+", *, nullable: str = "none", ignorable: bool = False) -> RecordBytes | None:
-    """Declare record batches as raw bytes. Null and empty both mean no batches."""
+    """Declare record batches as raw bytes. Null and empty both mean no batches. versions and the other arguments: see the module."""
     return cast("RecordBytes | None", _field("records", versions, nullable=nullable, ignorable=ignorable))
 
 
@@ -213,7 +213,7 @@ def array(
 def array(element: Any, versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
     """Declare an array. element: the class of its structs, or the function that declares its elements, such as int32.
 
-    default: None, or NEW for an empty list.
+    default: None, or NEW for an empty list. versions and the other arguments: see the module.
     """
     inner = _field("struct", "0+", struct=element, ignorable=False) if isinstance(element, StructMeta) else element()
     return _field("array", versions, default, ignorable=ignorable, element=inner, **more)
@@ -236,7 +236,10 @@ def struct(
     ignorable: bool = False,
 ) -> S | None: ...
 def struct(element: Any, versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare a struct inside a struct. default: None or NEW; without it, a new struct unless the field is always nullable."""
+    """Declare a struct inside a struct. default: None or NEW; without it, a new struct unless the field is always nullable.
+
+    element: the class of the struct. versions and the other arguments: see the module.
+    """
     return _field("struct", versions, default, ignorable=ignorable, struct=element, **more)
 
 

@@ -265,7 +265,10 @@ def _end_of(segment: Segment) -> int:
 
 
 def _segment_of(batches: Sequence[RecordBatch], base_offset: int, position: int, file: SegmentFile | None) -> Segment:
-    """Return a closed segment with these batches. position: the position of the segment in the log, in bytes."""
+    """Return a closed segment with these batches. position: the position of the segment in the log, in bytes.
+
+    file: the file with the batches; None to keep them in memory.
+    """
     if file is not None:
         return Segment.stored(base_offset, position, file, batches)
     segment = Segment(base_offset, position, sum(batch.size_bytes for batch in batches))

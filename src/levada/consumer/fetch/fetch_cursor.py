@@ -206,7 +206,10 @@ class FetchCursor:
         self._reach(batch, error.record.offset + 1)
 
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
-        """Add a stretch of plain batches; return the number of rows, 0 if no stretch begins at the position."""
+        """Add a stretch of plain batches; return the number of rows, 0 if no stretch begins at the position.
+
+        limit: the maximum number of rows to add; None for no limit.
+        """
         if self._stretch is None:
             check = checksum if self._options.check_crcs else None
             stop = MAX_OFFSET if self._stop is None else self._stop

@@ -234,7 +234,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Call try_append() under the engine's lock."""
+        """Call try_append() under the engine's lock. The arguments and the result are those of try_append()."""
         with self._lock:  # type: ignore[union-attr]
             return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
 

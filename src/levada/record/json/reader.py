@@ -440,7 +440,7 @@ class JsonReader:
         return stop + 1 if good else MISMATCH
 
     def put_text(self, column: Any, at: int, stop: int, after: int, escaped: bool) -> int:
-        """Add a row with the text from `at` to `stop`; return `after`, or STARVED or MISMATCH."""
+        """Add a row with the text from `at` to `stop`; return `after`, or STARVED or MISMATCH. escaped: whether the text has escapes."""
         begin = column.size
         if stop - at > column.room - begin:
             return self.starve(column, begin + stop - at, True)

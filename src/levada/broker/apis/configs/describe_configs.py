@@ -116,7 +116,8 @@ def _of_brokers(
 ) -> list[DescribeConfigsResourceResult]:
     """Return the settings of a broker, or the settings that were changed for all brokers.
 
-    layers: the contents of the Layers of the broker's settings. is_one: True for one broker, False for all brokers.
+    layers: the contents of the Layers of the broker's settings. is_one: True for one broker, False for all brokers. with_synonyms,
+    with_documentation: whether the request asks for them.
     """
     known = Layers(*map(dict, layers))
     return [
