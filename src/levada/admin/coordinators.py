@@ -73,7 +73,7 @@ def _find(
 def take_group(
     doing: Doing, finder: CoordinatorFinder, answer: Answer[str, V], group: str, code: int, value: V, message: str | None = None
 ) -> None:
-    """Add a coordinator's result about one group to the answer. If the error means that the coordinator has changed, it is looked up again.
+    """Add a coordinator's result about one group to the answer. If the error code requires it, the coordinator is looked up again.
 
     code: the error code. value: the result if there is no error. message: the broker's error text.
     """

@@ -103,7 +103,7 @@ class InMemory:
         """Do nothing: the ACLs are not stored."""
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFiles:
-        """Return the files in which a broker stores its replica of a partition. node_id: the broker. name: the partition."""
+        """Return NO_FILES: the replica is only in memory."""
         return NO_FILES
 
     def log_dir(self, node_id: int) -> LogDir:

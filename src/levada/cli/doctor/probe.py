@@ -86,7 +86,7 @@ def _completes_handshake(host: str, port: int, timeout: float) -> bool:
 
 
 def _ask(host: str, port: int, timeout: float, request: Request, version: int, *, with_tls: bool) -> bytes:
-    """Send one request on a new connection. Return the received frame, which may be cut off; b"" without any bytes.
+    """Send one request on a new connection. Return the received frame, which may be cut off; b"" if nothing was received.
 
     timeout: seconds to connect and for each read. with_tls: whether to use TLS; the certificate is not verified.
     """

@@ -153,7 +153,7 @@ class NetworkClient:
         return None if (known := self.states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the version in which a request would be sent: the newest one from min_version to max_version that the broker supports.
+        """Return the version in which a request would be sent: the newest one from min_version to max_version that both sides support.
 
         Raises UnsupportedVersionError, and IllegalStateError before the connection is ready.
         """

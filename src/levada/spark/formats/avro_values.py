@@ -50,7 +50,9 @@ def fields(converts: Mapping[str, Convert]) -> Convert | None:
 
 
 def with_defaults(defaults: Mapping[str, Any], convert: Convert | None) -> Convert | None:
-    """Return a function that converts a record, then adds defaults for the fields that the record lacks; `convert` without defaults.
+    """Return a function that converts a record, then adds defaults for the fields that the record lacks.
+
+    Return `convert` itself if there are no defaults.
 
     defaults: converted already. convert: None leaves the record as it is.
     """
