@@ -33,7 +33,7 @@ class Measure:
         self._earlier: tuple[int, int, float, float] | None = None
 
     def note(self, value: float, now_ms: int) -> None:
-        """Add one value."""
+        """Measure one value. now_ms: the time of the measurement, which decides the window of the value."""
         if not 0 <= now_ms - self._began_ms < WINDOW_MS or self._began_ms < 0:
             self._begin(now_ms)
         self.count += 1

@@ -123,7 +123,7 @@ def scan(
 
 
 class _Reading:
-    """One iteration of a scan."""
+    """One iteration over a scan, from its first fetch to its end. It has its own engine, driver and connections."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         post = posting(of_decode_errors(request.config, awaited=False))

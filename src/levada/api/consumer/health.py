@@ -38,7 +38,10 @@ def health(reading: ConsumerFlows, engine: Engine, config: ConsumerConfig, timeo
 
 
 def _told(one: PartitionHealth, transactions: Sequence[OpenTransaction], else_: str = "") -> PartitionHealth:
-    """Return a partition's health, with a text about the open transactions that it waits for. else_: the text if there are none."""
+    """Return the health of a partition, with its open transactions described in `detail`. Other conditions are returned unchanged.
+
+    transactions: the open transactions that hold back the last stable offset. else_: the text if there are none.
+    """
     if one.condition is not Condition.OPEN_TRANSACTION:
         return one
     whose = ", ".join(_described(transaction) for transaction in transactions) or else_ or "it has ended meanwhile"

@@ -44,7 +44,7 @@ def fields_of(record: AnyRecord) -> dict[str, Any]:
 
 
 def from_bytes(value: Any) -> Any:
-    """Return a key or value as JSON data."""
+    """Return a key or value as JSON data: bytes as text, or as {"base64": ...} if they are not UTF-8."""
     if not isinstance(value, bytes):
         return plain(value)
     try:

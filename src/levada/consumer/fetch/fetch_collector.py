@@ -123,7 +123,8 @@ class FetchCollector:
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` buffered records; None if there are none. Raises as collect_records() does.
 
-        More rows than `limit` may be decoded from the last fetch; take_ahead() returns them later.
+        More rows than `limit` may be decoded from the last fetch; take_ahead() returns them later. sink: collects the columns. max_bytes:
+        add no more record batches once the columns have this size.
         """
         marks: list[Mark] = []
         last: FetchCursor | None = None

@@ -166,7 +166,7 @@ class InHand:
     # Renewals
 
     def release_renewals(self) -> None:
-        """Turn renewals that were not sent into releases, because the consumer is being closed."""
+        """Release the records whose lock renewal was not sent yet, because the consumer is being closed."""
         for partition in self._partitions.values():
             for run in partition.of(frozenset({Mark.RENEW})):
                 partition.marks.put(run.first, run.last, Mark.RELEASE)

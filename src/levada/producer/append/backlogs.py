@@ -144,7 +144,7 @@ class Backlogs:
         yield from self._by_node.values()
 
     def going_to_sleep(self) -> None:
-        """Note when the engine will check each leader (wakes_at_ms). The Appender wakes the engine if a batch is due before that time.
+        """Set wakes_at_ms of each leader: when the engine checks the leader next. The Appender wakes the engine for earlier batches.
 
         A leader whose batches are due but were not sent waits for an event, such as a connection. The Appender need not wake the engine for
         more batches of this leader.

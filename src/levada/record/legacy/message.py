@@ -67,7 +67,10 @@ def has_checksum(view: memoryview, at: int, end: int) -> bool:
 
 
 def codec_of(attributes: int, offset: int, at: int) -> Codec:
-    """Return the codec in a message's attributes. Raises CorruptRecordError for zstd and unknown codecs. offset, at: for the error."""
+    """Return the codec in a message's attributes. Raises CorruptRecordError for zstd and unknown codecs.
+
+    offset, at: the offset of the message and its byte position, for the error.
+    """
     number = attributes & CODEC_BITS
     if number >= Codec.ZSTD:
         name = "zstd, which magic 2 introduced" if number == Codec.ZSTD else f"unknown codec {number}"

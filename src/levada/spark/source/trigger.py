@@ -40,9 +40,10 @@ def losses(reached: Offsets, latest: Offsets, *, remade_topics: Collection[str],
 
 
 def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool = False) -> list[str]:
-    """Describe the losses, in a sentence for each partition.
+    """Describe lost records, in a sentence for each partition.
 
-    is_start: whether the query has read nothing yet, so that `reached` has its start offsets.
+    reached: the offsets up to which the query has read. latest: the end offsets of now; a deleted partition is missing. is_start: whether
+    the query has read nothing yet, so that `reached` has its start offsets.
     """
     if is_start:
         return [

@@ -157,7 +157,7 @@ class Marker:
         self.slots.forget(self._groups)
 
     def close(self, *raised: Any) -> None:
-        """Let go of the connections. raised: the exception for which, if any; the admin client is not used again then."""
+        """Give the clients back, for the next commit; close them instead after an exception. raised: the arguments of `__exit__()`."""
         self._clients.__exit__(*(raised or (None, None, None)))
 
 
@@ -331,10 +331,10 @@ class Committing:
         logger.warning("%s; they are left out", text)
 
     def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
-        """Write what messages carry and the entry, which decides the batch, and commit its slots, which are this run's.
+        """Write the rows of the messages and the ledger's entry in one transaction, which decides the batch. Then commit the batch's slots.
 
-        Then the entry is written again, as one whose slots are committed: a later batch of this run may have slots of the same names,
-        which no driver may take for the slots of this entry. decided: whether an earlier run has decided the batch.
+        At the end the entry is written again, marked as finished. A later batch of this run may have slots with the same names, and no
+        driver may take them for the slots of this entry. decided: whether an earlier run has decided the batch.
         """
         self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)

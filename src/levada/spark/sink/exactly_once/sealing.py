@@ -88,7 +88,8 @@ def _uuid(text: str) -> str | None:
 class Sealing:
     """Collects the rows of a task and seals them, in larger pieces than Spark's Arrow batches.
 
-    budget: the most bytes of sealed batches. open_slot: opens the slot for all rows if they exceed the budget.
+    budget: how many bytes of sealed batches the task may return to the driver. open_slot: called once if they are more; then all rows of
+    the task go into the slot that it returns.
     """
 
     def __init__(self, producer: KafkaProducer, budget: int, open_slot: Callable[[], OpenSlot]) -> None:
