@@ -200,10 +200,10 @@ class Selector:
     def select(self, timeout_ms: int) -> Ready:
         """Wait for I/O, a wakeup, or the timeout. Return a value to pass to process(). Does not change any connection.
 
-        A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. If
-        there is work already, such as a wakeup or an event that was not processed yet, there is no system call. The call after that makes
-        one in any case, so that other connections get their turn. With timeout 0, the interpreter's lock is released only if a socket is ready: otherwise a program that
-        calls this in a loop would keep its other threads from running (see short_io).
+        A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. If there is
+        work already, such as a wakeup or an event that was not processed yet, there is no system call. The call after that makes one in any
+        case, so that other connections get their turn. With timeout 0, the interpreter's lock is released only if a socket is ready:
+        otherwise a program that calls this in a loop would keep its other threads from running (see short_io).
         """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")
