@@ -316,6 +316,8 @@ class Sink:
             raise Refused("this process has written the batch")
         if any(message.handle is not None for message in (*messages, *last.parts)):
             return False
+        if marker.has_lost and self._brokers is not Brokers.TV2 and self.has("initialize after a lost request"):
+            return False
         try:
             decision = Entry(batch.number, batch.query, batch.run, messages)
             yield from self._decide(marker, [message.rows for message in messages if message.rows], decision)
@@ -447,8 +449,7 @@ class Sink:
             successor = yield from self._initialized()
             yield from self._transact(successor, carried, decision)
             return
-        if not marker.has_lost or self._brokers is Brokers.TV2 or not self.has("initialize after a lost request"):
-            marker.written = decision
+        marker.written = decision
 
     def _transact(self, marker: Client, carried: list[tuple[Row, ...]], decision: Entry) -> Steps:
         is_one = self.has("one transaction")

@@ -85,6 +85,11 @@ class Marker:
         """
         return _written.get(self._producer)
 
+    @property
+    def keeps_identity(self) -> bool:
+        """Whether a transaction can begin without InitProducerId."""
+        return self._producer._keeps_identity
+
     def initialize(self) -> None:
         """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
         if not self._is_initialized:
@@ -131,8 +136,7 @@ class Marker:
                 with suppress(KafkaError):
                     sent.report(timeout=0)
             raise
-        # Not after a request without an answer: to initialize again could give this process the producer id of another one.
-        if entry is not None and self._producer._keeps_identity:
+        if entry is not None:
             _written[self._producer] = entry
 
     def _commit(self) -> None:
@@ -196,7 +200,7 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
     """Write a batch with the producer id, epoch and entry that this process has from the batch before. Return whether it is written.
 
     False, with nothing written, if the process has none of them, if slots are involved, or if brokers refuse the producer id and epoch at
-    the first request. Raises errors of the client.
+    the first request. Raises IllegalStateError if this process has written the batch before, and errors of the client.
     """
     batch = _batch_of(messages)
     sink_id = settings.id_for(batch)
@@ -211,6 +215,9 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
             if last is None or last.batch.run_id != batch.run_id or last.at != settings.ledger:
                 return False
             if judge(batch, last, settings.policy, sink_id) is not Verdict.WRITE or last.slots or _slots_of(messages):
+                return False
+            # After a lost request, to initialize again could give this process the producer id of another one (KIP-360).
+            if not marker.keeps_identity:
                 return False
             marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
             return True
