@@ -40,6 +40,7 @@ POMS = Path(__file__).parents[1] / "real_kafka"
 START_TIMEOUT_S = 60
 # Below the range that the system hands to outgoing connections, so that a node finds its port free again when it restarts.
 PORTS = range(20_000, 32_000)
+PORT_SHARES = 8
 PR_SET_PDEATHSIG = 1
 # Tests write records of years ago, which a broker would delete as soon as it looks: half a minute after its start, then every five.
 KEEP_EVERYTHING = {"log.retention.hours": 1_000_000}
@@ -425,9 +426,10 @@ def _wait_until_served(leader: KafkaNode, topic: str, partitions: list[int], dea
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on."""
+    """Return ports that nothing listens on. Processes of pytest-xdist draw from different ones: a node takes seconds to bind its ports."""
     found: list[int] = []
-    candidates = random.sample(PORTS, len(PORTS))
+    mine = PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES :: PORT_SHARES]
+    candidates = random.sample(mine, len(mine))
     while len(found) < count:
         port = candidates.pop()
         with socket.socket() as probe, contextlib.suppress(OSError):

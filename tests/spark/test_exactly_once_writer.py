@@ -107,7 +107,7 @@ def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: An
     settled(kafka, topic)
     query.restart()
     query.run(1, [b"b"], [b"c"])
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
 
 
 def test_a_message_that_cannot_be_sent_leaves_nothing_open(embedded: Any, new_topic: Any) -> None:
@@ -122,7 +122,7 @@ def test_a_message_that_cannot_be_sent_leaves_nothing_open(embedded: Any, new_to
         settled(embedded, topic)
     query.restart()
     query.run(0, [b"a"], [b"b"])
-    assert committed(embedded, topic) == Counter([b"a", b"b"])
+    assert settled(embedded, topic) == Counter([b"a", b"b"])
 
 
 def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
@@ -206,7 +206,7 @@ def test_two_writes_of_one_batch_are_refused_unless_they_have_ids(kafka: Any, ne
     query.options["exactlyOnce.id"] = "second"
     query.options["transactionalIdPrefix"] = f"{second}-"
     query.run(0, [b"b"])
-    assert (committed(kafka, first), committed(kafka, second)) == (Counter([b"a"]), Counter([b"b"]))
+    assert (settled(kafka, first), settled(kafka, second)) == (Counter([b"a"]), Counter([b"b"]))
 
 
 def test_a_batch_job_is_all_or_nothing_and_leaves_no_ledger(kafka: Any, new_topic: Any) -> None:
@@ -215,7 +215,7 @@ def test_a_batch_job_is_all_or_nothing_and_leaves_no_ledger(kafka: Any, new_topi
     job.is_stream, job.query_id = False, ""
     job.run(0, [b"a"], [b"b"])
     job.run(0, [b"a"], [b"b"])
-    assert committed(kafka, topic) == Counter({b"a": 2, b"b": 2})
+    assert settled(kafka, topic) == Counter({b"a": 2, b"b": 2})
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert not [group for group in admin.list_groups() if group.group_id.startswith(topic)]
 
@@ -228,7 +228,7 @@ def test_a_job_that_a_scheduler_repeats_is_written_once_per_number(kafka: Any, n
     job.run(0, [b"b"], [b"a"])
     job.options["exactlyOnce.batchId"] = "20261126"
     job.run(0, [b"c"])
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
     job.options["exactlyOnce.batchId"] = "20261125"
     with pytest.raises(IllegalStateError, match="the ledger is ahead, at batch 20261126"):
         job.run(0, [b"a"], [b"b"])
@@ -246,7 +246,7 @@ def test_another_query_and_other_rows_are_refused(kafka: Any, new_topic: Any) ->
     query.query_id = str(uuid.uuid4())
     with pytest.raises(IllegalStateError, match="the ledger belongs to query"):
         query.run(1, [b"b"])
-    assert committed(kafka, topic) == Counter([b"a"])
+    assert settled(kafka, topic) == Counter([b"a"])
 
 
 def test_a_refused_batch_is_not_promised_and_a_skipped_one_says_that_nothing_is_written(
@@ -270,7 +270,7 @@ def test_a_refused_batch_is_not_promised_and_a_skipped_one_says_that_nothing_is_
     query.options["onOtherRows"] = "skip"
     query.run(0, [b"a", b"new"])
     assert "with 1 other rows; none of its 2 rows of now is written" in caplog.text
-    assert committed(kafka, topic) == Counter([b"a"])
+    assert settled(kafka, topic) == Counter([b"a"])
 
 
 def test_a_transactional_producer_is_used_again_unless_it_is_fenced(kafka: Any, new_topic: Any) -> None:
@@ -440,7 +440,7 @@ def test_a_process_that_wrote_the_batch_before_neither_initializes_nor_reads_the
         for number in range(3 * run, 3 * run + 3):
             query.run(number, [b"%d" % number])
         assert asked == {"initialize": run + 1, "last_entry": run + 1}
-    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(6))
+    assert settled(kafka, topic) == Counter(b"%d" % number for number in range(6))
 
 
 def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, new_topic: Any, asked: Any) -> None:
@@ -451,7 +451,7 @@ def test_processes_take_turns_in_committing_the_batches_of_a_query(kafka: Any, n
         query.run(number, [b"%d" % number])
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"levada-{query.query_id}") as other_process:
             other_process.init_transactions()
-    assert committed(kafka, topic) == Counter(b"%d" % number for number in range(4))
+    assert settled(kafka, topic) == Counter(b"%d" % number for number in range(4))
     assert asked["initialize"] == 4, "after the first time that it is fenced, the process begins each commit anew"
 
 
@@ -510,7 +510,7 @@ def test_a_run_keeps_its_producer_id_where_the_run_before_could_not(kafka: Any, 
     query.run(3, [b"d"])
     query.run(4, [b"e"])
     assert asked["initialize"] == 4
-    assert committed(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
+    assert settled(kafka, topic) == Counter([b"a", b"b", b"c", b"d", b"e"])
 
 
 @pytest.mark.parametrize("api", ["AddOffsetsToTxn", "EndTxn"])

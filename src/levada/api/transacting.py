@@ -17,7 +17,6 @@ from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError
 from levada.producer.core import ProducerCore
 from levada.producer.transactions.manager import TransactionManager
-from levada.producer.transactions.states import State
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TransactionHandle
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ class Transacting:
     @property
     def keeps_identity(self) -> bool:
         """Whether begin() sends no request: no transaction is open, and the producer id and epoch can be used for the next one."""
-        return self._transactions is not None and self._transactions.state is State.READY
+        return self._transactions is not None and self._transactions.keeps_identity
 
     @property
     def is_open(self) -> bool:

@@ -20,6 +20,7 @@ AFTER_LENGTH = 12
 # The smallest valid length by magic: that of an empty message, or of an empty batch.
 LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
 CRC_FROM = 21
+LAST_OFFSET_DELTA_AT = 23
 _LENGTH_AT = 8
 _EPOCH_AT = 12
 _CRC_AT = 17

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from levada.errors import CorruptRecordError
 from levada.record.batch import RecordBatch
 from levada.record.compression import Buffer
-from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
+from levada.record.header import AFTER_LENGTH, LAST_OFFSET_DELTA_AT, LEAST_LENGTH, MAGIC, MAGIC_AT
 from levada.types import UNKNOWN_OFFSET
 
-LAST_OFFSET_DELTA_AT = 23
 _PREFIX = struct.Struct(">qi")
 _INT32 = struct.Struct(">i")
 

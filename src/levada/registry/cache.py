@@ -14,7 +14,9 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Holds up to `capacity` values, and removes the least recently used value first. ttl_ms: how long a value is valid; None for ever.
+    """Holds up to `capacity` values, and removes the least recently used value first.
+
+    ttl_ms: how long a value is valid, in ms; None if values do not expire.
 
     The cache requests values without holding its lock, so that a slow registry delays only the threads that need the value. If two threads
     need the same missing value at the same time, both request it.

@@ -86,11 +86,11 @@ def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PART
 def reused_transactional_producer(
     settings: Mapping[str, str], keeps_identity: Callable[[KafkaProducer], bool] = lambda producer: False
 ) -> Iterator[KafkaProducer]:
-    """Yield an idle producer with this transactional.id, or a new one, on which init_transactions() has to be called.
+    """Yield an idle producer with this transactional.id, or a new one.
 
     The producer becomes idle again when the `with` block ends. If it is fenced or its transaction has not ended, it is closed instead.
-    keeps_identity: called when the block ends without an error. True if the producer is to keep its producer id and epoch, so that the
-    next task that gets it can begin a transaction at once.
+    keeps_identity: called when the block ends without an error, and returns whether the producer keeps its producer id and epoch for the
+    next task. By default it forgets them, and init_transactions() has to be called on it as on a new producer.
     """
     from levada import KafkaProducer
 

@@ -207,6 +207,11 @@ class TransactionManager:
         return self.state is State.UNINITIALIZED
 
     @property
+    def keeps_identity(self) -> bool:
+        """Whether begin() sends no request: no transaction is open, and the producer id and epoch can be used for the next one."""
+        return self.state is State.READY
+
+    @property
     def is_open(self) -> bool:
         """Whether a transaction is open that no call is ending, so that abort_transaction() can abort it."""
         return self.state in OPEN

@@ -205,9 +205,6 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
     batch = _batch_of(messages)
     sink_id = settings.id_for(batch)
     name = settings.name_for(sink_id)
-    sink = (client["bootstrap.servers"], name)
-    if _refused.get(sink) == batch.run_id:
-        return False
     marker = Marker(client, name, settings)
     try:
         with settings.explained(name), marker:
@@ -217,7 +214,7 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
             if judge(batch, last, settings.policy, sink_id) is not Verdict.WRITE or last.slots or _slots_of(messages):
                 return False
             # After a lost request, to initialize again could give this process the producer id of another one (KIP-360).
-            if not marker.keeps_identity:
+            if not marker.keeps_identity or _refused.get(marker.sink) == batch.run_id:
                 return False
             marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
             return True
@@ -225,7 +222,7 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
         if marker.has_begun or not _has_lost_identity(error):
             raise
         logger.info("%s: it begins anew, as the producer id of the batch before was refused: %s", called(sink_id, batch), error)
-        _refused[sink] = batch.run_id
+        _refused[marker.sink] = batch.run_id
         return False
 
 
@@ -256,7 +253,7 @@ _LOST_IDENTITY = frozenset(
     }
 )
 _written: WeakKeyDictionary[KafkaProducer, Entry] = WeakKeyDictionary()
-"""By producer: the ledger's entry that it wrote in its last transaction, with the epoch that it still has."""
+"""By producer: the ledger's entry that it wrote in its last transaction."""
 _refused: dict[tuple[str, str], str] = {}
 """By cluster and sink: the run in which brokers refused the producer id and epoch that this process had from a batch before."""
 _seen: dict[tuple[str, str], str] = {}
