@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 
 import levada as lv
 from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
+from levada.spark.task import begin_task
 from levada.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.spark
@@ -288,6 +290,27 @@ def test_under_a_continuous_trigger_nothing_counts_as_written(spark: Any, kafka:
 def test_overwriting_a_topic_is_refused(spark: Any, kafka: Any) -> None:
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         sink(spark.range(1).selectExpr("cast(id as string) value").write, kafka, topic="t").mode("overwrite").save()
+
+
+def frozen_objects(batches: Any) -> Any:
+    """In a task: how many objects of its process a garbage collection leaves out after begin_task()."""
+    import gc
+
+    import pyarrow as pa
+
+    from levada.spark.task import begin_task
+
+    for _ in batches:
+        begin_task()
+        yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()]})
+
+
+def test_begin_task_shortens_garbage_collections_in_workers_and_leaves_the_program_alone(spark: Any) -> None:
+    rows = spark.range(1).mapInArrow(frozen_objects, "frozen long").collect()
+    assert [row.frozen > 10_000 for row in rows] == [True]
+    before = gc.get_freeze_count()
+    begin_task()
+    assert gc.get_freeze_count() == before
 
 
 def idle_workers() -> Any:

@@ -40,7 +40,7 @@ from levada.spark.sink.exactly_once.sealing import (
 )
 from levada.spark.sink.exactly_once.settings import ExactlyOnce
 from levada.spark.sink.spread import Spread, Turn, turn_of_task
-from levada.spark.task_log import log_with_task
+from levada.spark.task import begin_task
 from levada.types import OffsetAndMetadata
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _is_accepted(name: str, found: DataType) -> bool:
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, turn: Turn) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first error; it says whether its record may be persisted."""
-    log_with_task()
+    begin_task()
     rows = 0
     with reused_producer(options.client, options.partitioner) as producer:
         outstanding = Outstanding()
@@ -124,7 +124,7 @@ def seal(
     batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, once: ExactlyOnce, batch: BatchId
 ) -> WriterCommitMessage:
     """Return the commit message with the rows as record batches. If the rows are too large for it, write them into a slot instead."""
-    log_with_task()
+    begin_task()
     task, attempt = task_under_way()
     sink = once.name_for(once.id_for(batch))
     turn = turn_of_task(sink, batch.number)
@@ -288,7 +288,7 @@ def begin_writing(options: SinkOptions) -> None:
 
     Raises UnknownTopicOrPartitionError if a topic does not exist and brokers do not create it automatically.
     """
-    log_with_task()
+    begin_task()
     ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
     key = (os.getpid(), options.client["bootstrap.servers"], options.topic, ledger_topic)
     if key in _begun:

@@ -23,7 +23,7 @@ from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, levada_columns, slice
 from levada.spark.source.cluster import reading_settings
 from levada.spark.source.planning import Span, TaskSpans
 from levada.spark.source.values import ValueDecoder
-from levada.spark.task_log import log_with_task
+from levada.spark.task import begin_task
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterato
     """
     if not task.spans:
         return
-    log_with_task()
+    begin_task()
     target = arrow_schema(schema)
     with reused_consumer(reading_settings(options.client)) as consumer:
         reader = SpanReader(consumer, task.spans, levada_columns(schema, options.typed), options)

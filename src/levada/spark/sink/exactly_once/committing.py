@@ -33,7 +33,8 @@ from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin, reused_transactional_producer
 from levada.spark.sink.exactly_once.sealing import SealedRows
 from levada.spark.sink.exactly_once.settings import ExactlyOnce
-from levada.spark.task_log import log_with_task, tell
+from levada.spark.task import begin_task
+from levada.spark.task_log import tell
 
 if TYPE_CHECKING:
     from levada import ArrowDelivery, KafkaProducer
@@ -167,7 +168,7 @@ class Marker:
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
-    log_with_task()
+    begin_task()
     batch = _batch_of(messages)
     rows = sum((message.rows for message in messages), NO_ROWS)
     is_numbered, slots = settings.is_numbered(batch), _slots_of(messages)
@@ -413,7 +414,7 @@ class Committing:
 
 def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     """Abort the slots of a batch that was not committed. If it was decided all the same, its slots are committed."""
-    log_with_task()
+    begin_task()
     own = _slots_of(messages)
     if not own:
         return
