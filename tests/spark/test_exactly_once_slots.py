@@ -430,7 +430,7 @@ def test_the_ledger_may_move_to_another_topic_and_back_while_a_batch_is_repeated
         with pytest.raises(IllegalStateError, match="this run has written this batch already"):
             query.run(0, [b"a"], [b"b"])
         query.restart()
-    assert settled(kafka, topic) == Counter([b"a", b"b"])
+    assert committed(kafka, topic) == Counter([b"a", b"b"])
 
 
 def test_a_task_that_everybody_takes_for_dead_does_not_hold_a_repetition_up(kafka: Any, new_topic: Any) -> None:
