@@ -152,7 +152,7 @@ class ArrowDelivery(ArrowOutcomes):
         self._wait_for_all = wait_for_all
 
     def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows and return their number, or raise the error of the first failed row.
+        """Wait for all rows and return an ArrowReport. Raises the error of the first failed row.
 
         timeout: seconds; None waits until all rows are done, for about delivery.timeout.ms at most. Raises TimeoutError if the time is over
         first; the rows are still being sent then.
