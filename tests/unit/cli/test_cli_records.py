@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import MagicMock
 
+import pyarrow as pa
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli_kit import run
 from levada.cli.commands.consume import deserializers, record_filter
@@ -21,6 +24,7 @@ from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text
 from levada.cli.records import json_records
+from levada.cli.records.columns import rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.template import as_bytes, compiled, unescaped
@@ -32,6 +36,40 @@ RECORD: ConsumerRecord[bytes, bytes] = ConsumerRecord("t", 1, 7, 1_500, 0, b"key
 
 def changed(**fields: Any) -> ConsumerRecord[Any, Any]:
     return RECORD._replace(**fields)
+
+
+# Columns
+
+TEXTS = st.text(max_size=8)
+VALUES = {
+    "text": (pa.string(), TEXTS),
+    "bytes": (pa.binary(), st.binary(max_size=4) | TEXTS.map(str.encode)),
+    "number": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "small": (pa.uint8(), st.integers(0, 255)),
+    "float": (pa.float64(), st.floats()),
+    "flag": (pa.bool_(), st.booleans()),
+    "time": (pa.timestamp("ms"), st.integers(-(2**40), 2**40)),
+    "headers 100%s": (
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        st.lists(st.tuples(TEXTS, st.binary(max_size=3) | st.none()), max_size=2).map(
+            lambda headers: [{"key": key, "value": value} for key, value in headers]
+        ),
+    ),
+}
+
+
+@given(st.lists(st.fixed_dictionaries({name: st.none() | values for name, (_, values) in VALUES.items()}), max_size=5), st.booleans())
+def test_rows_of_columns_are_the_json_of_their_values(rows: list[dict[str, Any]], dictionaries: bool) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, kind) for name, (kind, _) in VALUES.items()]))
+    if dictionaries:
+        batch = batch.set_column(0, "text", batch.column("text").dictionary_encode())
+    assert rows_as_json(batch) == [json_text({name: as_json(row[name]) for name in VALUES}) for row in rows]
+
+
+def as_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [{name: as_json(one) for name, one in header.items()} for header in value]
+    return json_records.from_bytes(value)
 
 
 # Templates

@@ -356,7 +356,7 @@ class _Sending:
         for batch in column_batches(file, format):
             if "value" not in batch.schema.names:
                 for number, value in enumerate(rows_as_json(batch), row):
-                    self._send(InputRecord(number, value), where)
+                    self._send(InputRecord(number, value.encode()), where)
             else:
                 self._check_columns(batch.schema.names, where)
                 self._send_batch(batch, row, where)

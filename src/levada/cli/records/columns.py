@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from levada.cli.exits import CommandError, Exit
-from levada.cli.output import json_text
+from levada.cli.output import json_string, json_text
 from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
@@ -16,25 +16,41 @@ _ARROW_FILE = b"ARROW1"
 """The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
 
-def as_json(column: Any) -> list[Any]:
-    """Return the values of a column as types that JSON has. Times become milliseconds since the epoch; bytes see from_bytes()."""
-    import pyarrow as pa
+def rows_as_json(batch: Any) -> list[str]:
+    """Return each row as a JSON object. Times become milliseconds since the epoch; bytes see from_bytes()."""
+    row = "{" + ",".join(json_string(name).replace("%", "%%") + ":%s" for name in batch.schema.names) + "}"
+    return [row % texts for texts in zip(*(_json_texts(column) for column in batch.columns), strict=True)]
 
-    if pa.types.is_timestamp(column.type):
-        return list(column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64()).to_pylist())
-    return [_as_json(value) for value in column.to_pylist()]
+
+def _json_texts(column: Any) -> Sequence[str]:
+    """Return each value of a column as JSON. Columns of records have short ways, as scans write millions of rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        texts = _json_texts(column.dictionary)
+        return ["null" if index is None else texts[index] for index in column.indices.to_pylist()]
+    if pa.types.is_timestamp(kind):
+        return _json_texts(column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64()))
+    if pa.types.is_integer(kind):
+        return list(pc.fill_null(column.cast(pa.string()), "null").to_pylist())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        try:
+            column = column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            return [json_text(from_bytes(value)) for value in column.to_pylist()]
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return ["null" if text is None else json_string(text) for text in column.to_pylist()]
+    if pa.types.is_list(kind) and not column.null_count and not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
+        return ["[]"] * len(column)
+    return [json_text(_as_json(value)) for value in column.to_pylist()]
 
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _as_json(one) for name, one in value.items()}
     return [_as_json(one) for one in value] if isinstance(value, list) else from_bytes(value)
-
-
-def rows_as_json(batch: Any) -> list[bytes]:
-    """Return each row as a JSON object."""
-    columns = [as_json(column) for column in batch.columns]
-    return [json_text(dict(zip(batch.schema.names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
 
 
 _FILES = "parquet and Arrow files"

@@ -228,7 +228,7 @@ class _JsonLines:
         self._file = Path(file).open("wb") if self._owned else file  # noqa: SIM115 - closed by close()
 
     def write(self, batch: Any) -> None:
-        self._file.write(b"\n".join([*rows_as_json(batch), b""]))
+        self._file.write("\n".join([*rows_as_json(batch), ""]).encode())
 
     def finish(self) -> None:
         self._file.flush()
