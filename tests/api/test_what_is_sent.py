@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from copy import copy
+from itertools import islice
 from typing import Any, TypeVar
 
 import pytest
@@ -146,6 +147,33 @@ def test_F9_F16_a_fetch_says_what_was_configured(wire: Wire) -> None:
     fetch = wire.of(FetchRequest)[0]
     assert (fetch.max_wait_ms, fetch.min_bytes, fetch.max_bytes, fetch.isolation_level, fetch.rack_id) == (70, 3, 9_000, 1, "cellar")
     assert fetch.topics[0].partitions[0].partition_max_bytes == 800
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 4 << 20),
+        ({"max_partition_fetch_bytes": 1 << 20}, 1 << 20),
+        # Two responses of each partition find room.
+        ({"fetch_buffer_bytes": 4 << 20}, 2 << 20),
+    ],
+)
+def test_F9_a_fetch_asks_for_more_while_responses_are_full(wire: Wire, settings: dict[str, Any], most: int) -> None:
+    with lv.KafkaProducer(bootstrap_servers=wire.address) as producer:
+        for _ in range(24):
+            producer.send("t", bytes(900_000))
+    with lv.KafkaConsumer(bootstrap_servers=wire.address, auto_offset_reset="earliest", **settings) as consumer:
+        consumer.assign([lv.TopicPartition("t", 0)])
+        assert len(list(islice(consumer, 24))) == 24
+    asked = [topic.partitions[0].partition_max_bytes for fetch in wire.of(FetchRequest) for topic in fetch.topics]
+    assert asked[0] == 1 << 20
+    assert max(asked) == most
+
+
+def test_F9_little_is_asked_of_a_partition_that_has_little(wire: Wire) -> None:
+    read_one(wire, "t", fetches=3, fetch_max_wait_ms=10)
+    asked = [partition.partition_max_bytes for fetch in wire.of(FetchRequest) for topic in fetch.topics for partition in topic.partitions]
+    assert set(asked) == {1 << 20}
 
 
 def test_F14_a_fetch_has_the_offset_and_the_leader_epoch_of_its_position(wire: Wire) -> None:

@@ -286,10 +286,10 @@ class KafkaCluster:
     class_path: folders of Java classes that the nodes are to find, such as plugins.
     racks: of the nodes, one for each; none by default. proxied: each node has a listener that it advertises on another port, its
     proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on. second_log_folder: one more folder for logs of the
-    first node. linked: what nodes say to one another passes `links`, which can be cut. authority: signs the nodes' certificates for
-    listeners SSL and SASL_SSL beside the others, and those of clients, who may do without. There are listeners SASL_PLAINTEXT and
-    SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and whoever likes with a token that nobody has signed; of SCRAM there are
-    no users yet. A listener TOKENS believes what `tokens` gives out.
+    first node. within: where the nodes' folder is made; None for the system's temporary folder. linked: what nodes say to one another passes
+    `links`, which can be cut. authority: signs the nodes' certificates for listeners SSL and SASL_SSL beside the others, and those of
+    clients, who may do without. There are listeners SASL_PLAINTEXT and SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and
+    whoever likes with a token that nobody has signed; of SCRAM there are no users yet. A listener TOKENS believes what `tokens` gives out.
     """
 
     def __init__(
@@ -306,6 +306,7 @@ class KafkaCluster:
         proxied: bool = False,
         class_path: Sequence[str] = (),
         second_log_folder: Path | None = None,
+        within: Path | None = None,
         authority: Authority | None = None,
         linked: bool = False,
     ) -> None:
@@ -318,7 +319,7 @@ class KafkaCluster:
         self.java = java()
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
-        self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-", dir=within))
         secured = ["SSL", *LOGINS, TOKENS] if authority is not None else []
         self.tokens = TokenIssuer() if authority is not None else None
         names = (*listeners, *secured, *(["PROXIED"] if proxied else []), *(["LINKED"] if linked else []), "CONTROLLER")

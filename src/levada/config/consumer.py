@@ -148,7 +148,10 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = size_bytes(52_428_800, "Soft limit of one fetch response. The first batch is returned even if it is larger.")
     fetch_max_wait_ms: int = milliseconds(500, "How long the broker waits for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
     max_partition_fetch_bytes: int = size_bytes(
-        1_048_576, "Soft limit of one partition's data in a fetch response.", aliases=("fetch.message.max.bytes",)
+        1_048_576,
+        "Soft limit of one partition's data in a fetch response. If it is not set, it grows up to 4 MiB while responses are full and "
+        "fetch.buffer.bytes has room for two of each partition.",
+        aliases=("fetch.message.max.bytes",),
     )
     fetch_buffer_bytes: int = size_bytes(
         64 << 20,

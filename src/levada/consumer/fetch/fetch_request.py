@@ -20,6 +20,8 @@ FIRST_GUESS_BYTES = 32
 ALLOWANCE = 1.25
 """The factor for a bounded read: its last batch is needed completely, and records differ in size."""
 LEAST_BYTES = 4096
+GROWN_PARTITION_BYTES = 4 << 20
+"""How much of a partition is requested at most if max.partition.fetch.bytes is not set. Responses of 8 MiB took more time per record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class FetchSettings:
     max_bytes: int
     max_wait_ms: int
     max_partition_bytes: int
+    """max.partition.fetch.bytes: what is requested of a partition at first."""
+    grown_partition_bytes: int
+    """What is requested at most, once responses are full; max_partition_bytes if the program has set that."""
     isolation_level: IsolationLevel
     rack: str
     replica_lease_ms: int
@@ -38,6 +43,15 @@ class FetchSettings:
     """fetch.buffer.bytes: from this amount on, only data without which reading would stop is fetched."""
     request_timeout_ms: int
     """How long a response may take, in addition to fetch.max.wait.ms."""
+
+
+def grown_bytes(state: PartitionState, settings: FetchSettings, room: int) -> int:
+    """Return how much of a partition to request: twice its largest response, within the settings.
+
+    While data are waiting, a larger response costs the broker and the consumer less per record. Of a partition without much data more than
+    that is not requested, so its responses stay small. room: bytes that the fetch buffer has for each response of a partition.
+    """
+    return max(settings.max_partition_bytes, min(2 * state.largest_response, settings.grown_partition_bytes, room))
 
 
 def partition_bytes(state: PartitionState, most: int) -> int:

@@ -198,6 +198,7 @@ class FetchResponseHandler:
             return self._buffer_error(state, _goes_back(state, next_offset))
         if next_offset != UNKNOWN_OFFSET:
             state.bytes_per_offset = len(records) / (next_offset - state.fetch_offset)
+        state.largest_response = max(state.largest_response, len(records))
         aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
         return True

@@ -31,6 +31,7 @@ from levada.consumer.fetch.fetch_request import (
     FetchSettings,
     closing_request,
     fetch_request,
+    grown_bytes,
     partition_bytes,
 )
 from levada.consumer.fetch.fetch_response import Asked, FetchResponseHandler
@@ -322,9 +323,13 @@ class Fetcher:
         snapshot = self._metadata.snapshot
         topic = snapshot.topics.get(state.tp.topic)
         topic_id = NO_TOPIC_ID if topic is None or topic.topic_id is None else topic.topic_id
-        most = self._settings.max_partition_bytes
-        max_bytes = most if share.cuts_first else partition_bytes(state, most)
-        return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), max_bytes)
+        return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), self._partition_bytes(share, state))
+
+    def _partition_bytes(self, share: Share, state: PartitionState) -> int:
+        if share.cuts_first:
+            return self._settings.max_partition_bytes
+        room = self._settings.buffer_bytes // (READ_AHEAD * len(self._where))
+        return partition_bytes(state, grown_bytes(state, self._settings, room))
 
     def _wait_ms(self, share: Share) -> int:
         if not share.held:

@@ -121,6 +121,7 @@ class PartitionState:
         "generation",
         "heard_ms",
         "high_watermark",
+        "largest_response",
         "last_error",
         "last_stable_offset",
         "leader_epoch",
@@ -183,6 +184,8 @@ class PartitionState:
         """Whether stop_offset was set by a loop over the consumer, and not by the program."""
         self.bytes_per_offset = 0.0
         """Bytes per offset in the last fetch response; 0 before one."""
+        self.largest_response = 0
+        """Bytes of this partition in its largest fetch response."""
         self.paused = False
         self.buffered = 0
         """Entries in the fetch buffer that are not used up."""
