@@ -287,8 +287,8 @@ class KafkaCluster:
     racks: of the nodes, one for each; none by default. proxied: each node has a listener that it advertises on another port, its
     proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on. second_log_folder: one more folder for logs of the
     first node. within: where the nodes' folder is made; None for the system's temporary folder. linked: what nodes say to one another
-    passes `links`, which can be cut. authority: signs the nodes' certificates for listeners SSL and SASL_SSL beside the others, and those of
-    clients, who may do without. There are listeners SASL_PLAINTEXT and SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and
+    passes `links`, which can be cut. authority: signs the nodes' certificates for listeners SSL and SASL_SSL beside the others, and those
+    of clients, who may do without. There are listeners SASL_PLAINTEXT and SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and
     whoever likes with a token that nobody has signed; of SCRAM there are no users yet. A listener TOKENS believes what `tokens` gives out.
     """
 
