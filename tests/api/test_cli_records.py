@@ -46,6 +46,23 @@ def values_of(kafka: Any, topic: str) -> list[bytes | None]:
 # produce
 
 
+@pytest.fixture(params=["records", "columns"])
+def lines_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Lines are sent as columns from some size on; here always, or never."""
+    monkeypatch.setattr("levada.cli.commands.produce.LEAST_BLOCK", 0 if request.param == "columns" else 1 << 30)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("lines_as")
+def test_lines_without_a_key_delimiter_end_the_run_after_those_before(kafka: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(kafka)
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-K", ":", "-k", "k", "-Z", stdin=b":1\nb:\nc\nd:4\n")
+    assert ran.code == Exit.PARTLY
+    assert ran.err.splitlines() == ["levada: 2 records acknowledged", "levada: line 3: there is no key delimiter ':' in it"]
+    assert [(key, value) for _, key, value, _, _ in records_of(kafka, topic)] == [(b"b", None), (b"k", b"1")]
+
+
+@pytest.mark.usefixtures("lines_as")
 def test_lines_become_records_and_are_counted(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
     topic = new_topic(kafka)
     ran = levada("produce", topic, "-K", ":", "-Z", "-H", "h=1", "--timestamp", "@5", stdin=b"a:1\nb:2:3\nc:\n")
@@ -54,6 +71,7 @@ def test_lines_become_records_and_are_counted(kafka: Any, new_topic: NewTopic, l
     assert records_of(kafka, topic) == [(0, b"a", b"1", headers, 5_000), (0, b"b", b"2:3", headers, 5_000), (0, b"c", None, headers, 5_000)]
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_other_delimiters_nulls_and_one_key(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
     topic = new_topic(kafka, 3)
     ran = levada("produce", topic, "-D", "\\0", "-k", "me", "--null", "NIL", "-p", "2", "-q", stdin=b"a\nb\0NIL\0c")
@@ -96,6 +114,7 @@ def test_a_file_is_one_value(kafka: Any, new_topic: NewTopic, levada: Levada, tm
     assert values_of(kafka, topic) == [b"one\ntwo\xff"]
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_a_record_that_fails_is_an_exit_code_and_its_line(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
     topic = new_topic(kafka, config={"max.message.bytes": "1000"})
     ran = run(

@@ -77,14 +77,20 @@ def json_text(data: Any, *, indent: int | None = None) -> str:
     return _harmless(text)
 
 
-def json_string(text: str) -> str:
-    """Return text as json_text() does, in a fifth of the time."""
-    return _harmless(json.encoder.encode_basestring(text))
+def json_strings(texts: Sequence[str | None]) -> list[str]:
+    """Return texts as json_text() does, in a tenth of the time."""
+    quote = json.encoder.encode_basestring
+    quoted = ["null" if text is None else quote(text) for text in texts]
+    return quoted if _is_harmless("".join(quoted)) else [_harmless(text) for text in quoted]
 
 
 def _harmless(text: str) -> str:
+    return text if _is_harmless(text) else text.translate(_CONTROLS)
+
+
+def _is_harmless(text: str) -> bool:
     # Most text is ASCII. Of its control characters, the encoder leaves only DEL (0x7f) unescaped.
-    return text if text.isascii() and "\x7f" not in text else text.translate(_CONTROLS)
+    return text.isascii() and "\x7f" not in text
 
 
 def _encoded(data: Any, indent: int | None) -> str:

@@ -7,7 +7,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -24,8 +25,8 @@ from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text
 from levada.cli.records import json_records
-from levada.cli.records.columns import rows_as_json
-from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
+from levada.cli.records.columns import LinesError, columns_of_lines, rows_as_json
+from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.template import as_bytes, compiled, unescaped
 from levada.errors import ConfigError, KafkaError
@@ -63,7 +64,7 @@ def test_rows_of_columns_are_the_json_of_their_values(rows: list[dict[str, Any]]
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, kind) for name, (kind, _) in VALUES.items()]))
     if dictionaries:
         batch = batch.set_column(0, "text", batch.column("text").dictionary_encode())
-    assert rows_as_json(batch) == [json_text({name: as_json(row[name]) for name in VALUES}) for row in rows]
+    assert rows_as_json(batch).to_pylist() == [json_text({name: as_json(row[name]) for name in VALUES}) for row in rows]
 
 
 def as_json(value: Any) -> Any:
@@ -232,7 +233,16 @@ def test_a_bad_line_is_named_by_its_number(line: bytes, fault: str) -> None:
 
 
 def read_lines(data: bytes, delimiter: bytes = b"\n", key: bytes | None = None, nulls: Nulls = Nulls()) -> list[tuple[Any, Any]]:  # noqa: B008
-    return [(record.key, record.value) for record in lines(io.BytesIO(data), delimiter, key, nulls)]
+    found = [record for first, block in numbered(io.BytesIO(data), delimiter) for record in lines(block, first, delimiter, key, nulls)]
+    assert [record.line for record in found] == list(range(1, len(found) + 1))
+    return [(record.key, record.value) for record in found]
+
+
+def numbered(stream: Any, delimiter: bytes) -> Iterator[tuple[int, bytes]]:
+    first = 1
+    for block in blocks(stream, delimiter):
+        yield first, block
+        first += block.count(delimiter) + 1
 
 
 def test_lines_with_and_without_keys() -> None:
@@ -244,19 +254,50 @@ def test_lines_with_and_without_keys() -> None:
     assert refused.value.line == 2
 
 
-def test_a_long_delimiter_is_found_across_reads() -> None:
-    class Trickle(io.RawIOBase):
-        def __init__(self, data: bytes) -> None:
-            self._bytes: Iterator[int] = iter(data)
+class Pieces:
+    """A stream whose reads return these pieces."""
 
-        def readable(self) -> bool:
-            return True
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
 
-        def read(self, size: int = -1) -> bytes:
-            return bytes(byte for byte in [next(self._bytes, None)] if byte is not None)
+    def read1(self, size: int) -> bytes:
+        return next(self._pieces, b"")
 
-    found = [record.value for record in lines(Trickle(b"one||two|three||"), b"||", None, Nulls())]  # type: ignore[arg-type]
-    assert found == [b"one", b"two|three"]
+    read = read1
+
+
+TEXT = st.lists(st.sampled_from([b"a", b"|", b"||", b"b|", b":", b"", b"\xff"])).map(b"".join)
+
+
+@given(st.lists(TEXT.filter(bool)), st.sampled_from([b"|", b"||", b"b||a"]))
+def test_blocks_are_the_lines_of_a_stream_however_it_is_read(read: list[bytes], delimiter: bytes) -> None:
+    whole = b"".join(read)
+    *expected, last = whole.split(delimiter)
+    expected += [last] if last else []
+    assert [line for block in blocks(Pieces(read), delimiter) for line in block.split(delimiter)] == expected  # type: ignore[arg-type]
+
+
+def test_a_block_is_there_as_soon_as_its_lines_are() -> None:
+    assert list(blocks(Pieces([b"a\nb", b"c", b"\nd\n", b"e"]), b"\n")) == [b"a", b"bc\nd", b"e"]  # type: ignore[arg-type]
+
+
+@given(TEXT, st.sampled_from([None, b":", b"||"]), st.booleans(), st.none() | st.sampled_from([b"a", b""]))
+def test_columns_of_lines_are_the_records_of_lines(block: bytes, key: bytes | None, empty: bool, marker: bytes | None) -> None:
+    nulls, fault = Nulls(empty, marker), None
+    expected: list[InputRecord] = []
+    try:
+        expected.extend(lines(block, 5, b"|", key, nulls))
+    except InputError as wrong:
+        fault = (wrong.line, str(wrong))
+        expected = list(islice(lines(block, 5, b"|", key, nulls), wrong.line - 5))
+    try:
+        columns, found_fault = columns_of_lines(block, 5, b"|", key, nulls), None
+    except LinesError as wrong:
+        columns, found_fault = wrong.before, (wrong.fault.line, str(wrong.fault))
+    found = columns.to_pydict()
+    assert found_fault == fault
+    assert found["value"] == [record.value for record in expected]
+    assert found.get("key", [None] * len(expected)) == [record.key for record in expected]
 
 
 def test_what_stands_for_null() -> None:

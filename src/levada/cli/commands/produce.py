@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -26,6 +28,7 @@ from levada.cli.records.input_records import (
     InputError,
     InputRecord,
     Nulls,
+    blocks,
     check_columns,
     csv_rows,
     header_options,
@@ -44,6 +47,10 @@ if TYPE_CHECKING:
     from levada.cli.progress import Progress
 
 MOST_SHOWN = 20
+MOST_IN_FLIGHT = 16 << 20
+"""Bytes of columns that are sent without waiting for the outcomes of earlier ones."""
+LEAST_BLOCK = 32 << 10
+"""Bytes of lines from which they are sent as columns. A pipe holds 64 KiB."""
 
 
 class Failure(NamedTuple):
@@ -283,8 +290,10 @@ class _Sending:
     def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
         self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
-        self._columns: list[tuple[str, int, Any]] = []
-        """Arrow batches in flight: prefix of their file, number of the first row, delivery."""
+        self._columns: deque[tuple[str, int, int, Any]] = deque()
+        """Arrow batches in flight: their file and "row" or "line", number of the first one, bytes, delivery."""
+        self._in_flight = 0
+        """Bytes of these batches."""
 
     def send_file(self, file: str, *, named: bool) -> None:
         """Send all records of a file. named: whether messages name the file. Raises CommandError if it cannot be read."""
@@ -295,6 +304,9 @@ class _Sending:
             return
         try:
             with _opened(file) as stream:
+                if format == "lines":
+                    self._send_lines(stream, where)
+                    return
                 for record in self._records(stream, format):
                     self._send(record, where)
         except InputError as wrong:
@@ -304,7 +316,7 @@ class _Sending:
 
     def finish(self) -> None:
         """Wait until every record is acknowledged or has failed."""
-        self._settle_columns(0)
+        self._settle_columns(-1)
         self._producer.flush()
 
     def _records(self, stream: IO[bytes], format: str) -> Iterator[InputRecord]:
@@ -313,9 +325,28 @@ class _Sending:
             return json_lines(stream)
         if format == "csv":
             return csv_rows(stream, given.nulls, ignores_columns=given.ignores_columns)
-        if format == "file":
-            return whole_file(stream, given.nulls)
-        return lines(stream, given.delimiter, given.key_delimiter, given.nulls)
+        return whole_file(stream, given.nulls)
+
+    def _send_lines(self, stream: IO[bytes], where: str) -> None:
+        given, first = self._given, 1
+        for block in blocks(stream, given.delimiter):
+            # Few lines are not worth the import of pyarrow, and need not have it.
+            if len(block) < LEAST_BLOCK or not _has_pyarrow():
+                for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
+                    self._send(record, where)
+            else:
+                self._send_block(block, first, where)
+            first += block.count(given.delimiter) + 1
+
+    def _send_block(self, block: bytes, first: int, where: str) -> None:
+        from levada.cli.records.columns import LinesError, columns_of_lines
+
+        given = self._given
+        try:
+            self._send_batch(columns_of_lines(block, first, given.delimiter, given.key_delimiter, given.nulls), first, f"{where}line")
+        except LinesError as wrong:
+            self._send_batch(wrong.before, first, f"{where}line")
+            raise wrong.fault from None
 
     def _send(self, record: InputRecord, where: str) -> None:
         given = self._given
@@ -350,16 +381,15 @@ class _Sending:
     # Columns
 
     def _send_columns(self, file: str, format: str, where: str) -> None:
-        from levada.cli.records.columns import column_batches, rows_as_json
+        from levada.cli.records.columns import as_values, column_batches
 
         row = 1
         for batch in column_batches(file, format):
             if "value" not in batch.schema.names:
-                for number, value in enumerate(rows_as_json(batch), row):
-                    self._send(InputRecord(number, value.encode()), where)
-            else:
-                self._check_columns(batch.schema.names, where)
-                self._send_batch(batch, row, where)
+                batch = as_values(batch)
+            self._check_columns(batch.schema.names, where)
+            self._check_no_clash(batch.schema.names)
+            self._send_batch(batch, row, f"{where}row")
             row += batch.num_rows
 
     def _check_columns(self, names: Sequence[str], where: str) -> None:
@@ -369,45 +399,54 @@ class _Sending:
         except ValueError as fault:
             raise CommandError(f"{where}{fault}") from None
 
-    def _send_batch(self, batch: Any, row: int, where: str) -> None:
+    def _check_no_clash(self, names: Sequence[str]) -> None:
+        given = self._given
+        own = {"key": given.key, "headers": given.headers or None, "timestamp": given.timestamp_ms}
+        if clash := [name for name, value in own.items() if value is not None and name in names]:
+            raise ConfigError(f"--{clash[0].removesuffix('s')} is for records without one, but the file has a column {clash[0]}")
+
+    def _send_batch(self, batch: Any, first_row: int, where: str) -> None:
+        """Send rows, with the given fields where they have none. where: what messages call a row, before its number."""
+        from levada.cli.records.columns import with_constant, with_key
+
         given, names = self._given, batch.schema.names
         own = {"key": given.key, "headers": given.headers or None, "partition": given.partition, "timestamp": given.timestamp_ms}
-        if clash := [name for name, value in own.items() if value is not None and name != "partition" and name in names]:
-            raise ConfigError(f"--{clash[0].removesuffix('s')} is for records without one, but the file has a column {clash[0]}")
+        if given.key is not None and "key" in names:
+            batch = with_key(batch, given.key)
         used: dict[str, Any] = {name: name for name in ("key", "value", "headers", "timestamp") if name in names}
         if given.keeps_partitions and "partition" in names:
             used["partition"] = "partition"
-        table = _with_constants(batch, {name: value for name, value in own.items() if value is not None and name not in used})
+        for name, value in own.items():
+            if value is not None and name not in used:
+                batch = with_constant(batch, name, value)
         used |= {name: name for name in own if own[name] is not None}
         for first in range(0, batch.num_rows, self._pace.at_once):
-            part = table.slice(first, self._pace.at_once)
+            part = batch.slice(first, self._pace.at_once)
             self._pace.wait(part.num_rows)
             delivery = self._producer.send_arrow(given.topic, part, **used)
             self._outcomes.taken += part.num_rows
-            self._columns.append((where, row + first, delivery))
-            self._settle_columns(2)
+            self._columns.append((where, first_row + first, part.nbytes, delivery))
+            self._in_flight += part.nbytes
+            self._settle_columns(MOST_IN_FLIGHT)
             self._bar.advance(part.num_rows)
 
-    def _settle_columns(self, left: int) -> None:
-        """Wait for the outcomes of batches and count them, the oldest batch first, until `left` batches remain."""
-        while len(self._columns) > left:
-            where, first, delivery = self._columns.pop(0)
-            delivery.exception()
+    def _settle_columns(self, most: int) -> None:
+        """Wait for the outcomes of batches and count them, the oldest batch first, until those left have `most` bytes together."""
+        while self._columns and self._in_flight > most:
+            where, first, size, delivery = self._columns.popleft()
+            self._in_flight -= size
+            first_error = delivery.exception()
             report = delivery.counts()
             self._outcomes.add(report.rows - report.failed)
             if report.failed:
                 for row, error in zip(*(delivery.table().column(name).to_pylist() for name in ("row", "error")), strict=True):
                     if error is not None:
-                        self._outcomes.fail(f"{where}row {first + row}", KafkaError(error))
+                        self._outcomes.fail(f"{where} {first + row}", first_error or KafkaError(error))
+                        first_error = None
 
 
-def _with_constants(batch: Any, values: dict[str, Any]) -> Any:
-    """Return the rows with added columns, in each of which all rows have the same value."""
-    from levada.cli.records.columns import with_constant
-
-    for name, value in values.items():
-        batch = with_constant(batch, name, value)
-    return batch
+def _has_pyarrow() -> bool:
+    return find_spec("pyarrow") is not None
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from levada.cli.exits import CommandError, Exit
-from levada.cli.output import json_string, json_text
+from levada.cli.output import json_strings, json_text
+from levada.cli.records.input_records import InputError, Nulls, no_key
 from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
@@ -16,35 +17,73 @@ _ARROW_FILE = b"ARROW1"
 """The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
 
-def rows_as_json(batch: Any) -> list[str]:
-    """Return each row as a JSON object. Times become milliseconds since the epoch; bytes see from_bytes()."""
-    row = "{" + ",".join(json_string(name).replace("%", "%%") + ":%s" for name in batch.schema.names) + "}"
-    return [row % texts for texts in zip(*(_json_texts(column) for column in batch.columns), strict=True)]
+def rows_as_json(batch: Any, end: str = "") -> Any:
+    """Return an array with each row as a JSON object, followed by `end`.
 
-
-def _json_texts(column: Any) -> Sequence[str]:
-    """Return each value of a column as JSON. Columns of records have short ways, as scans write millions of rows."""
+    Times become milliseconds since the epoch; bytes see from_bytes().
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = column.type
+    text = pa.large_string()
+    parts: list[Any] = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        parts += [pa.scalar(("," if parts else "{") + json_text(name) + ":", text), _as_json_texts(column)]
+    if not parts:
+        return pa.array([], text)
+    return pc.binary_join_element_wise(*parts, pa.scalar("}" + end, text), pa.scalar("", text))
+
+
+def as_values(batch: Any) -> Any:
+    """Return the rows as a column `value` of JSON objects."""
+    import pyarrow as pa
+
+    return pa.record_batch([rows_as_json(batch)], ["value"])
+
+
+def _as_json_texts(column: Any) -> Any:
+    """Return an array with each value of a column as JSON. The columns of records have short ways, for scans of millions of rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, text = column.type, pa.large_string()
     if pa.types.is_dictionary(kind):
-        texts = _json_texts(column.dictionary)
-        return ["null" if index is None else texts[index] for index in column.indices.to_pylist()]
+        return pc.fill_null(_as_json_texts(column.dictionary).take(column.indices), "null")
     if pa.types.is_timestamp(kind):
-        return _json_texts(column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64()))
+        return _as_json_texts(column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64()))
     if pa.types.is_integer(kind):
-        return list(pc.fill_null(column.cast(pa.string()), "null").to_pylist())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pc.fill_null(column.cast(text), "null")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         try:
-            column = column.cast(pa.large_string())
+            return _quoted(column.cast(text))
         except pa.ArrowInvalid:
-            return [json_text(from_bytes(value)) for value in column.to_pylist()]
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return ["null" if text is None else json_string(text) for text in column.to_pylist()]
+            # Not all of it is UTF-8.
+            return pa.array([json_text(from_bytes(value)) for value in column.to_pylist()], text)
     if pa.types.is_list(kind) and not column.null_count and not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
-        return ["[]"] * len(column)
-    return [json_text(_as_json(value)) for value in column.to_pylist()]
+        return pa.array(["[]"], text).take(pa.array([0] * len(column), pa.int32()))
+    return pa.array([json_text(_as_json(value)) for value in column.to_pylist()], text)
+
+
+def _quoted(column: Any) -> Any:
+    """Return an array with each value of a large_string column as JSON."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    together = bytes_of(column)
+    if b'"' in together or b"\\" in together or not pc.all(pc.ascii_is_printable(column)).as_py():
+        return pa.array(json_strings(column.to_pylist()), column.type)
+    quote = pa.scalar('"', column.type)
+    return pc.fill_null(pc.binary_join_element_wise(quote, column, quote, pa.scalar("", column.type)), "null")
+
+
+def bytes_of(column: Any) -> bytes:
+    """Return the bytes of all values of a large_string column."""
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        return b""
+    begins = memoryview(offsets).cast("q")
+    begin, end = begins[column.offset], begins[column.offset + len(column)]
+    return bytes(data.slice(begin, end - begin))
 
 
 def _as_json(value: Any) -> Any:
@@ -92,6 +131,52 @@ def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:
         yield reader.get_batch(number)
 
 
+def columns_of_lines(block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Any:
+    """Return the records of lines() as columns: `value`, and with a key delimiter `key`. The arguments are those of lines().
+
+    Raises LinesError for a line without the key delimiter.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = pc.split_pattern(pa.array([block], pa.large_binary()), pattern=delimiter).flatten()
+    if key_delimiter is None:
+        return pa.record_batch([_with_nulls(values, nulls)], ["value"])
+    pairs = pc.split_pattern(values, pattern=key_delimiter, max_splits=1)
+    wrong = pc.index(pc.list_value_length(pairs), 1).as_py()
+    whole = pairs if wrong < 0 else pairs.slice(0, wrong)
+    columns = [_with_nulls(pc.list_element(whole, place), nulls) for place in (0, 1)]
+    batch = pa.record_batch(columns, ["key", "value"])
+    if wrong >= 0:
+        raise LinesError(no_key(first + wrong, key_delimiter), batch)
+    return batch
+
+
+def with_key(batch: Any, key: bytes) -> Any:
+    """Return the rows with this key where theirs is null."""
+    import pyarrow.compute as pc
+
+    place = batch.schema.get_field_index("key")
+    return batch.set_column(place, "key", pc.fill_null(batch.column("key"), key))
+
+
+class LinesError(Exception):
+    """Raised if a line of a block cannot be read as a record. fault: which line, and why. before: the columns of the lines before it."""
+
+    def __init__(self, fault: InputError, before: Any) -> None:
+        super().__init__(str(fault))
+        self.fault, self.before = fault, before
+
+
+def _with_nulls(column: Any, nulls: Nulls) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for text in [b""] * nulls.empty + [nulls.marker] * (nulls.marker is not None):
+        column = pc.if_else(pc.equal(column, pa.scalar(text, column.type)), pa.scalar(None, column.type), column)
+    return column
+
+
 def with_constant(batch: Any, name: str, value: Any) -> Any:
     """Return the rows with an added column in which every row has the same value. It replaces a column of the same name."""
     import pyarrow as pa
@@ -99,9 +184,9 @@ def with_constant(batch: Any, name: str, value: Any) -> Any:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])) if name == "headers" else None
     made = [{"key": header, "value": content} for header, content in value] if name == "headers" else value
     column = pa.array([made], kind).take(pa.array([0] * batch.num_rows, pa.int32()))
-    table = pa.Table.from_batches([batch])
-    kept = table.drop_columns([name]) if name in table.column_names else table
-    return kept.append_column(name, column)
+    if name in batch.schema.names:
+        return batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch.append_column(name, column)
 
 
 def constant_rows(name: str, value: bytes, rows: int) -> Any:

@@ -14,7 +14,7 @@ from levada.cli.records.json_records import FIELDS, headers_of, parse, read_json
 from levada.cli.text import counted
 from levada.types import Headers
 
-CHUNK_BYTES = 64 << 10
+BLOCK_BYTES = 1 << 20
 
 
 class InputRecord(NamedTuple):
@@ -47,21 +47,26 @@ class Nulls(NamedTuple):
         return None if given == self.marker or (self.empty and not given) else given
 
 
-def lines(stream: IO[bytes], delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Iterator[InputRecord]:
-    """Read one record from each line: a value, or a key, the key delimiter and a value.
+def lines(block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Iterator[InputRecord]:
+    """Read one record from each line of a block: a value, or a key, the key delimiter and a value.
 
-    key_delimiter: None for lines without keys. Raises InputError for a line without the key delimiter.
+    first: the number of the first line. key_delimiter: None for lines without keys. Raises InputError for a line without the key delimiter.
     """
-    for number, line in enumerate(pieces(stream, delimiter), 1):
+    for number, line in enumerate(block.split(delimiter), first):
         key, found, value = line.partition(key_delimiter) if key_delimiter is not None else (b"", b"", line)
         if key_delimiter is not None and not found:
-            raise InputError(number, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
+            raise no_key(number, key_delimiter)
         yield InputRecord(number, nulls.of(value), nulls.of(key) if found else None)
+
+
+def no_key(line: int, key_delimiter: bytes) -> InputError:
+    """Return the error of a line without the key delimiter."""
+    return InputError(line, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
 
 
 def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
     """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped."""
-    for number, line in enumerate(pieces(stream, b"\n"), 1):
+    for number, line in enumerate(stream, 1):
         if line.strip():
             yield _reading(number, lambda line=line: parse(line))  # type: ignore[misc]
 
@@ -114,19 +119,26 @@ def whole_file(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
     yield InputRecord(1, nulls.of(stream.read()))
 
 
-def pieces(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
-    """Yield the bytes between delimiters, as soon as they are read. Bytes after the last delimiter are yielded unless empty."""
-    if delimiter == b"\n":
-        for line in stream:
-            yield line.removesuffix(b"\n")
-        return
-    left = b""
+def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
+    """Yield blocks of whole lines as soon as they are read, without the delimiter of a block's last line.
+
+    A block has about BLOCK_BYTES at most, or one line. The stream's last line need not end with the delimiter; an empty one is no line.
+    """
+    left: list[bytes] = []
+    tail = b""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
-    while some := read(CHUNK_BYTES):
-        *whole, left = (left + some).split(delimiter)
-        yield from whole
-    if left:
-        yield left
+    while some := read(BLOCK_BYTES):
+        left.append(some)
+        seen = tail + some
+        if delimiter in seen:
+            # Not rpartition(): of "|||" the first two are the delimiter "||".
+            *whole, rest = b"".join(left).split(delimiter)
+            yield delimiter.join(whole)
+            left, seen = [rest], rest
+        # A delimiter may come in two reads.
+        tail = seen[len(seen) - len(delimiter) + 1 :] if len(seen) >= len(delimiter) else seen
+    if rest := b"".join(left):
+        yield rest
 
 
 def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from levada.base.text import did_you_mean, visible
 from levada.cli.exits import CommandError
-from levada.cli.records.columns import rows_as_json
+from levada.cli.records.columns import bytes_of, rows_as_json
 from levada.errors import ConfigError
 
 TEXT_FORMATS = ("csv", "jsonl")
@@ -228,7 +228,7 @@ class _JsonLines:
         self._file = Path(file).open("wb") if self._owned else file  # noqa: SIM115 - closed by close()
 
     def write(self, batch: Any) -> None:
-        self._file.write("\n".join([*rows_as_json(batch), ""]).encode())
+        self._file.write(bytes_of(rows_as_json(batch, end="\n")))
 
     def finish(self) -> None:
         self._file.flush()
