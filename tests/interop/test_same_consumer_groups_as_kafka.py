@@ -286,6 +286,13 @@ def kinds_of_groups(side: Side) -> list[Any]:
     def listed() -> Any:
         return [side.plain(one) for one in side.wire.ask(ListGroupsRequest(), 5).groups if one.group_id == side.group]
 
+    def listed_as(kind: str) -> Any:
+        """Wait for it: Kafka answers a JoinGroup with MEMBER_ID_REQUIRED before it has written that the empty group changed its kind."""
+        until_s = time.monotonic() + PATIENCE_S
+        while (found := listed())[0]["group_type"] != kind and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        return found
+
     def told_of() -> list[Any]:
         as_classic = side.wire.ask(DescribeGroupsRequest(groups=[side.group]), 6).groups[0]
         return [listed(), (as_classic.error_code, as_classic.error_message, as_classic.group_state), side.described_raw().error_message]
@@ -298,7 +305,7 @@ def kinds_of_groups(side: Side) -> list[Any]:
     told += [side.plain(side.wire.ask(classic.heartbeat(member_id="x"), 4)), side.plain(side.wire.ask(classic.leave(5), 5))]
     told += [consumer.asks(consumer.leave()), listed(), fetched(side)]
     joined = classic.take(side.wire.ask(classic.join(), 9))
-    told += [ErrorCode(joined.error_code).name, listed()]
+    told += [ErrorCode(joined.error_code).name, listed_as("classic")]
     told += [consumer.joins()["error_code"], settle(side, consumer)]
     removed = [MemberIdentity(member_id=one) for one in ("nobody", consumer.id)]
     told += [side.plain(side.wire.ask(classic.leave(5, members=removed), 5)), side.described()]
