@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -95,6 +96,28 @@ def test_a_partition_of_the_input_that_is_not_there_is_not_waited_for(kafka: Any
     assert ran.code == Exit.PARTLY
     assert ran.err.splitlines()[1] == f"levada: line 2: topic '{topic}' has no partition 2; it has 2, from 0 to 1"
     assert values_of(kafka, topic) == [b"a"]
+
+
+@pytest.mark.usefixtures("lines_as")
+@pytest.mark.parametrize("options", [(), ("--transactional-id", "cli-broken-off")])
+def test_a_run_that_is_broken_off_counts_what_was_acknowledged(
+    kafka: Any, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    tp = lv.TopicPartition(topic := new_topic(kafka), 0)
+
+    def broken_off(*given: Any) -> Iterator[bytes]:
+        yield b"\n".join([b"v"] * 100)
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+            until_s = time.monotonic() + 20
+            while consumer.end_offsets([tp])[tp] < 100:
+                assert time.monotonic() < until_s
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("levada.cli.commands.produce.blocks", broken_off)
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic, *options)
+    assert ran.code == Exit.INTERRUPTED
+    assert f"{0 if options else 100} records acknowledged" in ran.err
+    assert "without an acknowledgement" not in ran.err
 
 
 def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,11 +39,11 @@ from levada.cli.records.input_records import (
 from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.consumer.scan.bounds import moment
-from levada.errors import ConfigError, KafkaError
+from levada.errors import ConfigError, KafkaError, TimeoutError
 from levada.types import Headers, RecordMetadata
 
 if TYPE_CHECKING:
-    from levada import KafkaProducer
+    from levada import ArrowDelivery, KafkaProducer
     from levada.cli.progress import Progress
 
 MOST_SHOWN = 20
@@ -222,6 +222,7 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
 
         check_pyarrow()
     outcomes = Outcomes()
+    sending: _Sending | None = None
     try:
         with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
             there = _partitions(producer, given)
@@ -231,6 +232,8 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
     except BaseException as broken_off:
+        if sending is not None:
+            sending.count_settled()
         # Counts are printed only if a record was sent. Otherwise the error is enough.
         if outcomes.taken:
             _tell(run, outcomes, quiet)
@@ -290,7 +293,7 @@ class _Sending:
     def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
         self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
-        self._columns: deque[tuple[str, int, int, Any]] = deque()
+        self._columns: deque[tuple[str, int, int, ArrowDelivery]] = deque()
         """Arrow batches in flight: their file and "row" or "line", number of the first one, bytes, delivery."""
         self._in_flight = 0
         """Bytes of these batches."""
@@ -433,16 +436,29 @@ class _Sending:
     def _settle_columns(self, most: int) -> None:
         """Wait for the outcomes of batches and count them, the oldest batch first, until those left have `most` bytes together."""
         while self._columns and self._in_flight > most:
-            where, first, size, delivery = self._columns.popleft()
+            where, first, size, delivery = self._columns[0]
+            delivery.exception()
+            self._columns.popleft()
             self._in_flight -= size
-            first_error = delivery.exception()
-            report = delivery.counts()
-            self._outcomes.add(report.rows - report.failed)
-            if report.failed:
-                for row, error in zip(*(delivery.table().column(name).to_pylist() for name in ("row", "error")), strict=True):
-                    if error is not None:
-                        self._outcomes.fail(f"{where} {first + row}", first_error or KafkaError(error))
-                        first_error = None
+            self._count(where, first, delivery)
+
+    def count_settled(self) -> None:
+        """After a run that was broken off, count the outcomes that are known. After an aborted transaction there are none to count."""
+        while self._columns and not self._outcomes.aborted:
+            where, first, _, delivery = self._columns.popleft()
+            with suppress(TimeoutError):
+                delivery.exception(0)
+                self._count(where, first, delivery)
+
+    def _count(self, where: str, first_row: int, delivery: ArrowDelivery) -> None:
+        """Count the outcomes of a batch that has all of them. where: what messages call a row, before its number."""
+        report, first_error = delivery.counts(), delivery.exception(0)
+        self._outcomes.add(report.rows - report.failed)
+        if report.failed:
+            for row, error in zip(*(delivery.table().column(name).to_pylist() for name in ("row", "error")), strict=True):
+                if error is not None:
+                    self._outcomes.fail(f"{where} {first_row + row}", first_error or KafkaError(error))
+                    first_error = None
 
 
 def _has_pyarrow() -> bool:
