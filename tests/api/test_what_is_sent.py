@@ -170,6 +170,19 @@ def test_F9_a_fetch_asks_for_more_while_responses_are_full(wire: Wire, settings:
     assert max(asked) == most
 
 
+def test_F9_no_more_is_asked_for_while_responses_are_slow(wire: Wire) -> None:
+    """Otherwise a link that takes just request.timeout.ms for a small response would never bring a large one."""
+    with lv.KafkaProducer(bootstrap_servers=wire.address) as producer:
+        for _ in range(8):
+            producer.send("t", bytes(900_000))
+    wire.on_answer = lambda response: time.sleep(0.15) if isinstance(response, FetchResponse) else None
+    with lv.KafkaConsumer(bootstrap_servers=wire.address, auto_offset_reset="earliest", request_timeout_ms=400) as consumer:
+        consumer.assign([lv.TopicPartition("t", 0)])
+        assert len(list(islice(consumer, 8))) == 8
+    asked = [topic.partitions[0].partition_max_bytes for fetch in wire.of(FetchRequest) for topic in fetch.topics]
+    assert set(asked) == {1 << 20}
+
+
 def test_F9_little_is_asked_of_a_partition_that_has_little(wire: Wire) -> None:
     read_one(wire, "t", fetches=3, fetch_max_wait_ms=10)
     asked = [partition.partition_max_bytes for fetch in wire.of(FetchRequest) for topic in fetch.topics for partition in topic.partitions]

@@ -48,10 +48,10 @@ def test_a_class_has_the_same_members(name: str) -> None:
 def test_a_method_has_the_same_arguments(name: str) -> None:
     loops = members(getattr(levada.aio, name))
     for member, method in members(getattr(levada, name)).items():
-        if (name, member) not in ONLY_BLOCKING and inspect.isfunction(method):
+        if (name, member) not in ONLY_BLOCKING and callable(method):
             assert arguments(method, name) == arguments(loops[member], name), member
 
 
-def arguments(method: Any, owner: str) -> list[str]:
+def arguments(method: Any, owner: str) -> list[tuple[str, Any]]:
     left_out = OTHER_ARGUMENTS.get((owner, method.__name__), set())
-    return [str(parameter) for name, parameter in inspect.signature(method).parameters.items() if name not in left_out]
+    return [(str(one), one.kind) for name, one in inspect.signature(method).parameters.items() if name not in left_out]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark import TaskContext
 
 from levada import KafkaAdmin
 from levada.spark import clients
+from levada.spark import task as spark_task
 from levada.spark.task_log import log_with_task, tell, with_task
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
@@ -153,3 +155,17 @@ def test_a_warning_about_settings_is_written_once_however_many_clients_have_them
     lines = capsys.readouterr().err
     assert lines.count("everybody on the way can read the password") == 1
     assert "another one" in lines
+
+
+def test_a_worker_freezes_what_it_has_loaded_and_not_without_end(monkeypatch: Any) -> None:
+    freezes: list[None] = []
+    monkeypatch.setattr(spark_task, "_is_worker", lambda: True)
+    monkeypatch.setattr(spark_task, "_modules", [])
+    monkeypatch.setattr("gc.freeze", lambda: freezes.append(None))
+    for _ in range(3):
+        spark_task.begin_task()
+    assert len(freezes) == 1
+    for number in range(2 * spark_task.FREEZES):
+        monkeypatch.setitem(sys.modules, f"module_{number}", sys)
+        spark_task.begin_task()
+    assert len(freezes) == spark_task.FREEZES

@@ -78,7 +78,7 @@ def json_text(data: Any, *, indent: int | None = None) -> str:
 
 
 def json_strings(texts: Sequence[str | None]) -> list[str]:
-    """Return texts as json_text() does, in a tenth of the time."""
+    """Return texts as json_text() does, but faster if all are ASCII."""
     quote = json.encoder.encode_basestring
     quoted = ["null" if text is None else quote(text) for text in texts]
     return quoted if _is_harmless("".join(quoted)) else [_harmless(text) for text in quoted]

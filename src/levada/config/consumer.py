@@ -149,8 +149,8 @@ class ConsumerConfig(ClientConfig):
     fetch_max_wait_ms: int = milliseconds(500, "How long the broker waits for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
     max_partition_fetch_bytes: int = size_bytes(
         1_048_576,
-        "Soft limit of one partition's data in a fetch response. If it is not set, it grows up to 4 MiB while responses are full and "
-        "fetch.buffer.bytes has room for two of each partition.",
+        "Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition after "
+        "responses of more than half of it, if fetch.buffer.bytes has room for two of each partition and responses are quick.",
         aliases=("fetch.message.max.bytes",),
     )
     fetch_buffer_bytes: int = size_bytes(

@@ -399,8 +399,8 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """How long the broker waits for fetch.min.bytes. Default: 500 ms."""
 
     max_partition_fetch_bytes: int
-    """Soft limit of one partition's data in a fetch response. If it is not set, it grows up to 4 MiB while responses are full and
-    fetch.buffer.bytes has room for two of each partition. Default: 1048576 bytes."""
+    """Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition after responses of
+    more than half of it, if fetch.buffer.bytes has room for two of each partition and responses are quick. Default: 1048576 bytes."""
 
     fetch_buffer_bytes: int
     """Limit of fetched data that the program has not read yet, including that of paused partitions. Above it the consumer fetches only what

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import gc
 import sys
-from itertools import count
 
 from levada.spark.task_log import log_with_task
 
 DAEMON = "pyspark.daemon"
-FREEZES = 10
-"""Enough for what a process loads in its first tasks. Not more, because a frozen object that becomes part of a cycle is never collected."""
-_begun = count()
+FREEZES = 5
+"""More are not needed for what a process loads. Of each, the client's objects that are in cycles stay when the client is closed."""
+_modules: list[int] = []
+"""How many modules were loaded at each freeze."""
 
 
 def begin_task() -> None:
     """Prepare logging and garbage collection. Tasks and commits call this before anything else."""
     log_with_task()
-    if _is_worker() and next(_begun) < FREEZES:
+    if _is_worker() and len(_modules) < FREEZES and len(sys.modules) not in _modules:
+        _modules.append(len(sys.modules))
         # Spark's daemon collects garbage after each task, which takes 20 ms with pyspark, pyarrow and levada loaded: longer than a small
         # task. A collection does not visit frozen objects.
         gc.freeze()

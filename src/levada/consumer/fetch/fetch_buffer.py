@@ -1,7 +1,7 @@
 """Fetched data that poll() has not read yet: one entry per partition and fetch response (FetchBuffer in Java).
 
 The fetcher adds entries, under the engine's lock. The collector takes one entry at a time, and gives it back when it is used up; a taken
-entry still counts as buffered. A partition has at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Java's consumer allows
+entry still counts as buffered. A partition has at most READ_AHEAD entries, each of about what was requested. Java's consumer allows
 one entry; a second one lets the next response travel while the first is decoded.
 
 Entries are views of a whole response, which stays in memory as long as one of them does. So whole responses are counted, not entries. If

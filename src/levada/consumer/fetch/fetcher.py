@@ -42,6 +42,8 @@ from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 from levada.types import TopicPartition
 
 SHORT_WAIT_MS = 10
+SLOW_PART = 4
+"""A response is slow if it took more than this part of request.timeout.ms."""
 MOST_NAMED = 5
 """How many partitions a log line names."""
 LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
@@ -66,6 +68,7 @@ class Share:
         "held",
         "in_flight",
         "losses",
+        "sent_ms",
         "session",
         "wanted",
     )
@@ -79,6 +82,7 @@ class Share:
         self.changed: dict[TopicPartition, None] = {}
         self.asked: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
         self.in_flight = False
+        self.sent_ms = 0
         self.cuts_first = False
         self.empty_answers = 0
         self.heard_ms = 0
@@ -148,6 +152,8 @@ class Fetcher:
         self._where: dict[PartitionState, Share] = {}
         self._due: dict[int, Share] = {}
         """Brokers with partitions to request and no fetch in flight."""
+        self._answered: list[tuple[Share, Asked]] = []
+        """Requests that have ended since the last poll()."""
         self._timers: list[tuple[int, int, PartitionState]] = []
         """When to check partitions again that no event will mark."""
         self._timed: dict[PartitionState, int] = {}
@@ -157,6 +163,7 @@ class Fetcher:
     def poll(self, now_ms: int) -> int:
         """Send a fetch to every broker that has partitions to request and no fetch in flight; return the time, in ms, of the next poll."""
         self._now_ms = now_ms
+        self._note_slow(now_ms)
         self._note_changes(now_ms)
         if self._marks:
             marked = list(self._marks)
@@ -181,6 +188,14 @@ class Fetcher:
             for share in self._shares.values()
             if share.session.session_id != NO_SESSION and self._network.is_ready(share.connection, now_ms)
         ]
+
+    def _note_slow(self, now_ms: int) -> None:
+        """After a slow response request only max.partition.fetch.bytes of its partitions: a larger one might time out each time."""
+        for share, asked in self._answered:
+            if (now_ms - share.sent_ms) * SLOW_PART > self._settings.request_timeout_ms:
+                for state, _, _ in asked.partitions.values():
+                    state.largest_response = 0
+        self._answered.clear()
 
     # Shares of the brokers
 
@@ -292,6 +307,7 @@ class Fetcher:
         timeout_ms = wait_ms + self._settings.request_timeout_ms
         promise = self._network.send(share.connection, request, now_ms, max_version=newest, timeout_ms=timeout_ms)
         share.in_flight = True
+        share.sent_ms = now_ms
         promise.on_done(lambda promise: self._done(share, asked, promise))
 
     def _begin(self, share: Share, changes: dict[TopicPartition, FetchTarget | None], *, by_id: bool) -> SessionRequest:
@@ -348,6 +364,7 @@ class Fetcher:
     def _done(self, share: Share, asked: Asked, promise: Promise[FetchResponse]) -> None:
         share.in_flight = False
         self._due[share.node_id] = share
+        self._answered.append((share, asked))
         error = promise.error
         if error is None:
             brought_data = self._responses.handle(share.session, asked, promise.result(), self._now_ms)

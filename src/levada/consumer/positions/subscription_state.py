@@ -185,7 +185,7 @@ class PartitionState:
         self.bytes_per_offset = 0.0
         """Bytes per offset in the last fetch response; 0 before one."""
         self.largest_response = 0
-        """Bytes of this partition in its largest fetch response."""
+        """Bytes of this partition in its largest fetch response since a slow one."""
         self.paused = False
         self.buffered = 0
         """Entries in the fetch buffer that are not used up."""
