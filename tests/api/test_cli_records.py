@@ -105,8 +105,8 @@ def test_a_run_that_is_broken_off_counts_what_was_acknowledged(
 ) -> None:
     tp = lv.TopicPartition(topic := new_topic(kafka), 0)
 
-    def broken_off(*given: Any) -> Iterator[bytes]:
-        yield b"\n".join([b"v"] * 100)
+    def broken_off(*given: Any) -> Iterator[tuple[int, bytes]]:
+        yield 1, b"\n".join([b"v"] * 100)
         with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
             until_s = time.monotonic() + 20
             while consumer.end_offsets([tp])[tp] < 100:

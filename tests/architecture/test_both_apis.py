@@ -52,6 +52,17 @@ def test_a_method_has_the_same_arguments(name: str) -> None:
             assert arguments(method, name) == arguments(loops[member], name), member
 
 
-def arguments(method: Any, owner: str) -> list[tuple[str, Any]]:
+def test_every_exception_is_still_one() -> None:
+    assert not [name for name in ONLY_BLOCKING if hasattr(getattr(levada.aio, name[0]), name[1])]
+    for (owner, member), names in OTHER_ARGUMENTS.items():
+        blocking, loops = (getattr(getattr(module, owner), member) for module in (levada, levada.aio))
+        assert names == {name for name, _ in set(all_arguments(blocking)) ^ set(all_arguments(loops))}
+
+
+def all_arguments(method: Any) -> list[tuple[str, str]]:
+    return [(name, f"{one} {one.kind}") for name, one in inspect.signature(method).parameters.items()]
+
+
+def arguments(method: Any, owner: str) -> list[tuple[str, str]]:
     left_out = OTHER_ARGUMENTS.get((owner, method.__name__), set())
-    return [(str(one), one.kind) for name, one in inspect.signature(method).parameters.items() if name not in left_out]
+    return [one for one in all_arguments(method) if one[0] not in left_out]

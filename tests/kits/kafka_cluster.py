@@ -288,8 +288,8 @@ class KafkaCluster:
     proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on. second_log_folder: one more folder for logs of the
     first node. within: where the nodes' folder is made; None for the system's temporary folder. linked: what nodes say to one another
     passes `links`, which can be cut. authority: signs the nodes' certificates for listeners SSL and SASL_SSL beside the others, and those
-    of clients, who may do without. There are listeners SASL_PLAINTEXT and SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and
-    whoever likes with a token that nobody has signed; of SCRAM there are no users yet. A listener TOKENS believes what `tokens` gives out.
+    of clients, which are optional. With it there are also listeners SASL_PLAINTEXT and SASL_SSL. There USER can log in with PASSWORD by
+    PLAIN, and any user with an unsigned token; SCRAM has no users at first. The listener TOKENS accepts the tokens that `tokens` issues.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any
 
 from levada.consumer.fetch.decode import Deserializer
 from levada.consumer.fetch.fetch_cursor import ReadOptions
-from levada.consumer.fetch.fetch_request import GROWN_PARTITION_BYTES, FetchSettings
+from levada.consumer.fetch.fetch_request import MOST_PARTITION_BYTES, FetchSettings
 from levada.consumer.group.assignors import assignors_of
 from levada.consumer.group.requests import GroupSettings
 from levada.dead_letter import DeadLetter
@@ -50,7 +50,7 @@ class ConsumerSettings:
                 max_bytes=config.fetch_max_bytes,
                 max_wait_ms=config.fetch_max_wait_ms,
                 max_partition_bytes=config.max_partition_fetch_bytes,
-                grown_partition_bytes=_grown_partition_bytes(config),
+                most_partition_bytes=_most_partition_bytes(config),
                 isolation_level=isolation_level,
                 rack=config.client_rack,
                 replica_lease_ms=config.metadata_max_age_ms,
@@ -73,9 +73,9 @@ class ConsumerSettings:
         )
 
 
-def _grown_partition_bytes(config: Any) -> int:
+def _most_partition_bytes(config: Any) -> int:
     is_set = "max.partition.fetch.bytes" in config.given
-    return int(config.max_partition_fetch_bytes) if is_set else GROWN_PARTITION_BYTES
+    return int(config.max_partition_fetch_bytes) if is_set else MOST_PARTITION_BYTES
 
 
 def _group_settings(config: Any) -> GroupSettings:

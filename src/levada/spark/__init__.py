@@ -17,7 +17,8 @@ update, write from foreachBatch. Under Trigger.Continuous nothing is ever commit
 
 Modules: `options` names and reads the options. `schema` defines the columns. `source.cluster` sends the driver's requests to Kafka,
 and `source.range_reader` reads the records of a task. `source.batch`, `source.stream` and `sink.writing` implement Spark's interfaces.
-`sink.spread` chooses partitions. `clients` keeps connections between tasks. `helpers` and `lag_listener` are for programs.
+`sink.spread` chooses partitions. `task` is what tasks begin with, and `clients` keeps connections between them. `helpers` and
+`lag_listener` are for programs.
 
 Importing this package logs a warning if Spark will start a different Python than the program's. The import fails if PySpark is older than
 4.0.1 (`installation`). `pyspark_versions` handles the differences between later versions.

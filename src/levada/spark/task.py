@@ -9,7 +9,7 @@ from levada.spark.task_log import log_with_task
 
 DAEMON = "pyspark.daemon"
 FREEZES = 5
-"""More are not needed for what a process loads. Of each, the client's objects that are in cycles stay when the client is closed."""
+"""Enough for what a process loads. Not more, because frozen objects that are in cycles are not freed later, such as a closed client."""
 _modules: list[int] = []
 """How many modules were loaded at each freeze."""
 

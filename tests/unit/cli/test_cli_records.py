@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,7 +25,7 @@ from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text
 from levada.cli.records import json_records
-from levada.cli.records.columns import LinesError, columns_of_lines, rows_as_json
+from levada.cli.records.columns import columns_of_lines, rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.template import as_bytes, compiled, unescaped
@@ -233,16 +233,9 @@ def test_a_bad_line_is_named_by_its_number(line: bytes, fault: str) -> None:
 
 
 def read_lines(data: bytes, delimiter: bytes = b"\n", key: bytes | None = None, nulls: Nulls = Nulls()) -> list[tuple[Any, Any]]:  # noqa: B008
-    found = [record for first, block in numbered(io.BytesIO(data), delimiter) for record in lines(block, first, delimiter, key, nulls)]
+    found = [record for first, block in blocks(io.BytesIO(data), delimiter) for record in lines(block, first, delimiter, key, nulls)]
     assert [record.line for record in found] == list(range(1, len(found) + 1))
     return [(record.key, record.value) for record in found]
-
-
-def numbered(stream: Any, delimiter: bytes) -> Iterator[tuple[int, bytes]]:
-    first = 1
-    for block in blocks(stream, delimiter):
-        yield first, block
-        first += block.count(delimiter) + 1
 
 
 def test_lines_with_and_without_keys() -> None:
@@ -274,11 +267,12 @@ def test_blocks_are_the_lines_of_a_stream_however_it_is_read(read: list[bytes], 
     whole = b"".join(read)
     *expected, last = whole.split(delimiter)
     expected += [last] if last else []
-    assert [line for block in blocks(Pieces(read), delimiter) for line in block.split(delimiter)] == expected  # type: ignore[arg-type]
+    found = [numbered for first, block in blocks(Pieces(read), delimiter) for numbered in enumerate(block.split(delimiter), first)]  # type: ignore[arg-type]
+    assert found == list(enumerate(expected, 1))
 
 
 def test_a_block_is_there_as_soon_as_its_lines_are() -> None:
-    assert list(blocks(Pieces([b"a\nb", b"c", b"\nd\n", b"e"]), b"\n")) == [b"a", b"bc\nd", b"e"]  # type: ignore[arg-type]
+    assert list(blocks(Pieces([b"a\nb", b"c", b"\nd\n", b"e"]), b"\n")) == [(1, b"a"), (2, b"bc\nd"), (4, b"e")]  # type: ignore[arg-type]
 
 
 @given(TEXT, st.sampled_from([None, b":", b"||"]), st.booleans(), st.none() | st.sampled_from([b"a", b""]))
@@ -290,12 +284,9 @@ def test_columns_of_lines_are_the_records_of_lines(block: bytes, key: bytes | No
     except InputError as wrong:
         fault = (wrong.line, str(wrong))
         expected = list(islice(lines(block, 5, b"|", key, nulls), wrong.line - 5))
-    try:
-        columns, found_fault = columns_of_lines(block, 5, b"|", key, nulls), None
-    except LinesError as wrong:
-        columns, found_fault = wrong.before, (wrong.fault.line, str(wrong.fault))
+    columns, wrong_line = columns_of_lines(block, 5, b"|", key, nulls)
     found = columns.to_pydict()
-    assert found_fault == fault
+    assert (wrong_line and (wrong_line.line, str(wrong_line))) == fault
     assert found["value"] == [record.value for record in expected]
     assert found.get("key", [None] * len(expected)) == [record.key for record in expected]
 

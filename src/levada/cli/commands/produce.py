@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -331,25 +331,23 @@ class _Sending:
         return whole_file(stream, given.nulls)
 
     def _send_lines(self, stream: IO[bytes], where: str) -> None:
-        given, first = self._given, 1
-        for block in blocks(stream, given.delimiter):
+        given = self._given
+        for first, block in blocks(stream, given.delimiter):
             # Few lines are not worth the import of pyarrow, and need not have it.
             if len(block) < LEAST_BLOCK or not _has_pyarrow():
                 for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
                     self._send(record, where)
             else:
                 self._send_block(block, first, where)
-            first += block.count(given.delimiter) + 1
 
     def _send_block(self, block: bytes, first: int, where: str) -> None:
-        from levada.cli.records.columns import LinesError, columns_of_lines
+        from levada.cli.records.columns import columns_of_lines
 
         given = self._given
-        try:
-            self._send_batch(columns_of_lines(block, first, given.delimiter, given.key_delimiter, given.nulls), first, f"{where}line")
-        except LinesError as wrong:
-            self._send_batch(wrong.before, first, f"{where}line")
-            raise wrong.fault from None
+        batch, wrong = columns_of_lines(block, first, given.delimiter, given.key_delimiter, given.nulls)
+        self._send_batch(batch, first, f"{where}line")
+        if wrong is not None:
+            raise wrong
 
     def _send(self, record: InputRecord, where: str) -> None:
         given = self._given
@@ -437,22 +435,21 @@ class _Sending:
         """Wait for the outcomes of batches and count them, the oldest batch first, until those left have `most` bytes together."""
         while self._columns and self._in_flight > most:
             where, first, size, delivery = self._columns[0]
-            delivery.exception()
+            first_error = delivery.exception()
             self._columns.popleft()
             self._in_flight -= size
-            self._count(where, first, delivery)
+            self._count(where, first, delivery, first_error)
 
     def count_settled(self) -> None:
         """After a run that was broken off, count the outcomes that are known. After an aborted transaction there are none to count."""
         while self._columns and not self._outcomes.aborted:
             where, first, _, delivery = self._columns.popleft()
             with suppress(TimeoutError):
-                delivery.exception(0)
-                self._count(where, first, delivery)
+                self._count(where, first, delivery, delivery.exception(0))
 
-    def _count(self, where: str, first_row: int, delivery: ArrowDelivery) -> None:
+    def _count(self, where: str, first_row: int, delivery: ArrowDelivery, first_error: KafkaError | None) -> None:
         """Count the outcomes of a batch that has all of them. where: what messages call a row, before its number."""
-        report, first_error = delivery.counts(), delivery.exception(0)
+        report = delivery.counts()
         self._outcomes.add(report.rows - report.failed)
         if report.failed:
             for row, error in zip(*(delivery.table().column(name).to_pylist() for name in ("row", "error")), strict=True):
@@ -461,6 +458,7 @@ class _Sending:
                     first_error = None
 
 
+@cache
 def _has_pyarrow() -> bool:
     return find_spec("pyarrow") is not None
 

@@ -1,4 +1,4 @@
-"""Reads columns from parquet and Arrow files, for `produce`, and converts rows of columns to JSON."""
+"""Reads columns from lines, and from parquet and Arrow files, for `produce`; converts rows of columns to JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_values(batch: Any) -> Any:
 
 
 def _as_json_texts(column: Any) -> Any:
-    """Return an array with each value of a column as JSON. The columns of records have short ways, for scans of millions of rows."""
+    """Return an array with each value of a column as JSON. Arrow converts the types that columns of records have."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -60,7 +60,7 @@ def _as_json_texts(column: Any) -> Any:
             # Not all of it is UTF-8.
             return pa.array([json_text(from_bytes(value)) for value in column.to_pylist()], text)
     if pa.types.is_list(kind) and not column.null_count and not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
-        return pa.array(["[]"], text).take(pa.array([0] * len(column), pa.int32()))
+        return pa.repeat(pa.scalar("[]", text), len(column))
     return pa.array([json_text(_as_json(value)) for value in column.to_pylist()], text)
 
 
@@ -131,25 +131,24 @@ def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:
         yield reader.get_batch(number)
 
 
-def columns_of_lines(block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Any:
+def columns_of_lines(
+    block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls
+) -> tuple[Any, InputError | None]:
     """Return the records of lines() as columns: `value`, and with a key delimiter `key`. The arguments are those of lines().
 
-    Raises LinesError for a line without the key delimiter.
+    At a line without the key delimiter they end; then the error that lines() raises is returned, too.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     values = pc.split_pattern(pa.array([block], pa.large_binary()), pattern=delimiter).flatten()
     if key_delimiter is None:
-        return pa.record_batch([_with_nulls(values, nulls)], ["value"])
+        return pa.record_batch([_with_nulls(values, nulls)], ["value"]), None
     pairs = pc.split_pattern(values, pattern=key_delimiter, max_splits=1)
     wrong = pc.index(pc.list_value_length(pairs), 1).as_py()
     whole = pairs if wrong < 0 else pairs.slice(0, wrong)
     columns = [_with_nulls(pc.list_element(whole, place), nulls) for place in (0, 1)]
-    batch = pa.record_batch(columns, ["key", "value"])
-    if wrong >= 0:
-        raise LinesError(no_key(first + wrong, key_delimiter), batch)
-    return batch
+    return pa.record_batch(columns, ["key", "value"]), None if wrong < 0 else no_key(first + wrong, key_delimiter)
 
 
 def with_key(batch: Any, key: bytes) -> Any:
@@ -158,14 +157,6 @@ def with_key(batch: Any, key: bytes) -> Any:
 
     place = batch.schema.get_field_index("key")
     return batch.set_column(place, "key", pc.fill_null(batch.column("key"), key))
-
-
-class LinesError(Exception):
-    """Raised if a line of a block cannot be read as a record. fault: which line, and why. before: the columns of the lines before it."""
-
-    def __init__(self, fault: InputError, before: Any) -> None:
-        super().__init__(str(fault))
-        self.fault, self.before = fault, before
 
 
 def _with_nulls(column: Any, nulls: Nulls) -> Any:

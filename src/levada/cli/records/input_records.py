@@ -119,11 +119,12 @@ def whole_file(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
     yield InputRecord(1, nulls.of(stream.read()))
 
 
-def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
-    """Yield blocks of whole lines as soon as they are read, without the delimiter of a block's last line.
+def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines as soon as they are read: the number of the first line, and the lines without the last one's delimiter.
 
     A block has about BLOCK_BYTES at most, or one line. The stream's last line need not end with the delimiter; an empty one is no line.
     """
+    first = 1
     left: list[bytes] = []
     tail = b""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
@@ -133,12 +134,13 @@ def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
         if delimiter in seen:
             # Not rpartition(): of "|||" the first two are the delimiter "||".
             *whole, rest = b"".join(left).split(delimiter)
-            yield delimiter.join(whole)
+            yield first, delimiter.join(whole)
+            first += len(whole)
             left, seen = [rest], rest
         # A delimiter may come in two reads.
         tail = seen[len(seen) - len(delimiter) + 1 :] if len(seen) >= len(delimiter) else seen
     if rest := b"".join(left):
-        yield rest
+        yield first, rest
 
 
 def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:

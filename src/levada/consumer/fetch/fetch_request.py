@@ -20,7 +20,7 @@ FIRST_GUESS_BYTES = 32
 ALLOWANCE = 1.25
 """The factor for a bounded read: its last batch is needed completely, and records differ in size."""
 LEAST_BYTES = 4096
-GROWN_PARTITION_BYTES = 4 << 20
+MOST_PARTITION_BYTES = 4 << 20
 """How much of a partition is requested at most if max.partition.fetch.bytes is not set. Responses of 8 MiB took more time per record."""
 
 
@@ -33,7 +33,7 @@ class FetchSettings:
     max_wait_ms: int
     max_partition_bytes: int
     """max.partition.fetch.bytes: what is requested of a partition at first."""
-    grown_partition_bytes: int
+    most_partition_bytes: int
     """What is requested at most, once responses are full; max_partition_bytes if the program has set that."""
     isolation_level: IsolationLevel
     rack: str
@@ -51,7 +51,7 @@ def grown_bytes(state: PartitionState, settings: FetchSettings, room: int) -> in
     While data are waiting, a larger response costs the broker and the consumer less per record. Of a partition without much data more than
     that is not requested, so its responses stay small. room: bytes that the fetch buffer has for each response of a partition.
     """
-    return max(settings.max_partition_bytes, min(2 * state.largest_response, settings.grown_partition_bytes, room))
+    return max(settings.max_partition_bytes, min(2 * state.largest_response, settings.most_partition_bytes, room))
 
 
 def partition_bytes(state: PartitionState, most: int) -> int:

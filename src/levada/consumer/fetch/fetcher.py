@@ -54,7 +54,8 @@ class Share:
 
     wanted: partitions to request, in the order of their last change, so that those that just got data come last. held: partitions that are
     left out because enough data of them is buffered. changed: partitions that the next request must consider. asked: the partitions of the
-    last request. cuts_first: whether the broker is so old that it truncates even the first message of a partition.
+    last request. sent_ms: when it was sent. cuts_first: whether the broker is so old that it truncates even the first message of a
+    partition.
     """
 
     __slots__ = (
