@@ -7,13 +7,14 @@ import json
 import pytest
 
 from consumer_kit import Bench, batch, emptied
+from levada.base.flow import Compute
 from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.positions.subscription_state import PartitionStatus
 from levada.errors import CorruptRecordError, DecompressionError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from levada.record.compression import Codec
 from levada.types import ConsumerRecord, IsolationLevel, OffsetSpec, TopicPartition
 from levada.wire.varint import encode_varint
-from record_kit import forge, raw_record
+from record_kit import forge, raw_message, raw_record
 from settings_kit import read_options
 
 READ_COMMITTED = read_options(isolation_level=IsolationLevel.READ_COMMITTED)
@@ -40,6 +41,39 @@ def test_F6_the_limit_counts_over_all_partitions_and_the_rest_stays() -> None:
     assert taken == [(0, 0), (0, 1), (0, 2), (1, 0)]
     assert (bench.position(0), bench.position(1)) == (3, 1)
     assert bench.offsets() == [1, 2]
+
+
+@pytest.mark.parametrize(("value_bytes", "of"), [(10, 500), (10_000, 500), (1 << 20, 3)])
+def test_the_work_of_a_poll_is_known_before_it_begins(value_bytes: int, of: int) -> None:
+    """asyncio decides by it whether the event loop or its executor decodes, which matters for few large records as for many small ones."""
+    bench = Bench()
+    bench.assign(0)
+    values = [b"v" * value_bytes] * of
+    bench.fetched(batch(0, [b"small"] * 500) + batch(500, values))
+
+    def work(limit: int) -> int:
+        bench.collector.begin()
+        flow = bench.collector.collect_records(limit)
+        step = next(flow)
+        assert isinstance(step, Compute)
+        flow.close()
+        return step.size_bytes
+
+    assert work(500) < 20_000, "the records of the first batch"
+    assert len(bench.records(500)) == 500
+    bench.records(1)
+    assert value_bytes <= work(2) / 2 < value_bytes * 1.02 + 100
+
+
+@pytest.mark.parametrize("data", [batch(0, [b"v" * 1_000] * 100, codec=Codec.GZIP), raw_message(0, 1, value=b"v" * 1_000)])
+def test_all_bytes_are_work_where_records_of_unknown_size_come_next(data: bytes) -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.fetched(data * 3)
+    bench.collector.begin()
+    step = next(bench.collector.collect_records(1))
+    assert isinstance(step, Compute)
+    assert step.size_bytes == len(data) * 3
 
 
 def test_F8_a_paused_partition_keeps_what_is_buffered_until_it_is_resumed() -> None:

@@ -16,14 +16,13 @@ from levada.consumer.fetch.decode import RecordConverter
 from levada.consumer.fetch.fetch_buffer import CompletedFetch
 from levada.errors import CorruptRecordError, KafkaError, RecordDeserializationError
 from levada.record.batch import RecordBatch
-from levada.record.header import CODEC_BITS, CRC_FROM, checksum
+from levada.record.header import AFTER_LENGTH, CODEC_BITS, HEADER, HEADER_SIZE, MAGIC, checksum
 from levada.record.memory_records import read_batches
 from levada.record.stretch import Stretch, is_small
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 ABORT_MARKER = 0
 NO_PRODUCER_ID = -1
-USUAL_RECORD_BYTES = 512
 MAX_OFFSET = 2**63 - 1
 LOOK_AHEAD = 500
 """How many records after a dead letter are checked for further ones, when reading columns."""
@@ -124,15 +123,21 @@ class FetchCursor:
         return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
 
     def work_bytes(self, limit: int | None) -> int:
-        """Return roughly how many bytes have to be read for the next `limit` records; None means all records."""
-        left = len(self.fetch.records) - self.used_bytes
-        return left if limit is None or self._is_compressed else min(left, limit * USUAL_RECORD_BYTES)
+        """Return roughly how many bytes have to be read for the next `limit` records; None means all records.
 
-    @property
-    def _is_compressed(self) -> bool:
-        """Whether the current batch, or else the next one, is compressed."""
-        at = self.used_bytes + CRC_FROM + 1
-        return at < len(self.fetch.records) and bool(self.fetch.records[at] & CODEC_BITS)
+        Records are taken to be as large as those of the next batch are on average. All bytes count where that is not known: of compressed
+        batches and of old formats.
+        """
+        at = self._at - (self._batch.size_bytes if self._batch is not None else 0)
+        left = len(self.fetch.records) - at
+        if limit is None or left < HEADER_SIZE:
+            return left
+        length: int
+        count: int
+        _, length, _, magic, _, attributes, *_, count = HEADER.unpack_from(self.fetch.records, at)
+        if magic != MAGIC or attributes & CODEC_BITS or count <= 0:
+            return left
+        return min(left, limit * (length + AFTER_LENGTH) // count)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
         """Return up to `limit` records, possibly fewer at the end of a batch. Return [] only when the fetch has no more records."""
