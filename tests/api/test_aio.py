@@ -62,6 +62,31 @@ def fill(kafka: EmbeddedKafka) -> None:
             producer.send("read", value=b"%d" % number * 50)
 
 
+@pytest.mark.parametrize(("value_bytes", "count", "in_the_loop"), [(1_000, 500, True), (10_000, 100, False)])
+def test_only_a_large_poll_is_decoded_beside_the_loop(
+    kafka: EmbeddedKafka, run: Run, value_bytes: int, count: int, in_the_loop: bool
+) -> None:
+    """A poll of usual records is not worth the way to the executor; one of large records would block the loop."""
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000) as producer:
+        for _ in range(count):
+            producer.send("read", value=b"v" * value_bytes)
+    threads: list[threading.Thread] = []
+
+    def noted(raw: bytes | None) -> bytes | None:
+        threads.append(threading.current_thread())
+        return raw
+
+    async def read() -> None:
+        settings: dict[str, Any] = {"auto_offset_reset": "earliest", "value_deserializer": noted, "fetch_min_bytes": value_bytes * count}
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
+            consumer.assign([TP])
+            while len(threads) < count:
+                await consumer.poll(timeout=10)
+
+    run(read())
+    assert {thread is threading.current_thread() for thread in threads} == {in_the_loop}
+
+
 def test_M_B18_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         random = Random(3)

@@ -39,7 +39,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     """Reads records of a share group. See levada.KafkaShareConsumer; calls that wait are coroutines.
 
     It is created in a running event loop, and one task of that loop at a time may use it (otherwise ConcurrentUseError); wakeup() and
-    metrics() may be called from anywhere. A cancelled call neither skips nor repeats records. Data of more than 256 KiB are decoded in the
+    metrics() may be called from anywhere. A cancelled call neither skips nor repeats records. Data of more than 512 KiB are decoded in the
     loop's executor.
     """
 
