@@ -22,6 +22,7 @@ from levada.errors import (
     RecordTooLargeError,
     SerializationError,
     TimeoutError,
+    UnknownTopicOrPartitionError,
 )
 from levada.testing import EmbeddedKafka
 from odd_error import OddError
@@ -212,6 +213,39 @@ def test_sending_from_a_callback_works(producer: lv.KafkaProducer, kafka: Embedd
     producer.send(topic, b"first", on_delivery=chain)
     assert answered.wait(PATIENCE_S)
     assert [record.value for record in read(kafka, topic)] == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda topic, key, count: 0], ids=["default", "own"])
+def test_a_callback_does_not_wait_for_a_topic(partitioner: Any) -> None:
+    """It would hold up every other callback and the heartbeats of the I/O thread."""
+    refused: list[KafkaError | None] = []
+    waited_s: list[float] = []
+    with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+        kafka.create_topic("there")
+        settings: dict[str, Any] = {"partitioner": partitioner, "max_block_ms": 30_000}
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+
+            def send_on(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
+                began = time.monotonic()
+                refused.append(producer.send("missing", b"v").exception(timeout=0))
+                with pytest.raises(KafkaError) as raised:
+                    producer.send_arrow("missing", pa.table({"value": [b"v"]}), value="value")
+                refused.append(raised.value)
+                waited_s.append(time.monotonic() - began)
+
+            producer.send("there", b"v", on_delivery=send_on).result(timeout=PATIENCE_S)
+    assert [error.persisted for error in refused if error is not None] == [Persisted.NO] * 2
+    assert waited_s[0] < 15
+
+
+def test_a_partitioner_of_ones_own_leaves_the_error_to_the_delivery() -> None:
+    with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+        settings: dict[str, Any] = {"partitioner": lambda topic, key, count: 0, "max_block_ms": 300}
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+            delivery = producer.send("missing", b"v")
+            error = delivery.exception()
+    assert isinstance(error, UnknownTopicOrPartitionError)
+    assert error.persisted is Persisted.NO
 
 
 def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:

@@ -132,19 +132,14 @@ class Producing:
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append a record for which the call has to wait for metadata or memory, or to run the program's partitioner."""
+        # If metadata had the topic already, the record has its partition.
+        place = None if record.partition is not None or self.config.partitioner is None else self._placed_by_user_code
         try:
-            return (yield from self._send(record))
+            return (yield from self.core.appending.send(record, place, may_wait=not self._host.in_callback))
         except Exception as error:
             with self._host.user_code():
                 self._interceptors.on_send_error(record, error)
             raise
-
-    def _send(self, record: ToSend) -> CallerFlow[Delivery]:
-        if record.partition is None and self.config.partitioner is not None:
-            count = (yield from self.await_topic(record.topic)).count
-            with self._host.user_code():
-                record = self._placed(record, count)
-        return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
 
     def _placed(self, record: ToSend, count: int) -> ToSend:
         """Return a record with the partition that the program's partitioner chooses. Without a partitioner, or with a partition, return it
@@ -154,10 +149,15 @@ class Producing:
             return record
         return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
 
+    def _placed_by_user_code(self, record: ToSend, count: int) -> ToSend:
+        with self._host.user_code():
+            return self._placed(record, count)
+
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
-        """Wait until metadata has a topic, and return the topic's queues."""
+        """Wait until metadata has a topic, and return the topic's queues. A callback does not wait."""
         self._check_usable()
-        return self.core.appending.await_topic(topic_name(topic))
+        deadline_ms = self.core.appending.deadline_ms(may_wait=not self._host.in_callback)
+        return self.core.appending.await_topic(topic_name(topic), None, deadline_ms)
 
     def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions."""

@@ -87,15 +87,19 @@ class Appending:
         """Return the deadline in ms of a call that begins now: after max.block.ms, or now if may_wait is False."""
         return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
 
-    def send(self, record: ToSend, *, may_wait: bool = True) -> CallerFlow[Delivery]:
+    def send(self, record: ToSend, place: Callable[[ToSend, int], ToSend] | None = None, *, may_wait: bool = True) -> CallerFlow[Delivery]:
         """Append a record, and wait for metadata or memory if needed.
 
-        If the record is refused, the Delivery has the error. Raises fatal errors and the types in RAISED.
+        If the record is refused, the Delivery has the error. Raises fatal errors and the types in RAISED. place: called with the record and
+        the topic's number of partitions before the record is appended; returns the record with its partition, or raises.
         """
-        deadline_ms = self.deadline_ms(may_wait=may_wait)
-        append = partial(self._accumulator.append, record)
+        deadline_ms, transaction_number = self.deadline_ms(may_wait=may_wait), self.transaction_number
         try:
-            return (yield from self._append(append, (record.topic, record.partition), deadline_ms, self.transaction_number))
+            if place is not None:
+                queues = yield from self.await_topic(record.topic, None, deadline_ms)
+                record = place(record, queues.count)
+            append = partial(self._accumulator.append, record)
+            return (yield from self._append(append, (record.topic, record.partition), deadline_ms, transaction_number))
         except KafkaError as error:
             if error.fatal or isinstance(error, RAISED):
                 not_written(error)
