@@ -241,7 +241,7 @@ def test_interceptors_would_be_passed_by(embedded: Any, new_topic: Any) -> None:
 
 def test_a_lost_answer_writes_nothing_twice(embedded: Any, new_topic: Any) -> None:
     topic = new_topic(embedded)
-    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, batch_size=500) as producer:
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, batch_size=500, request_timeout_ms=2_000) as producer:
         batches = producer.seal_arrow(topic, ROWS, value="v")
         embedded.faults.drop_response("Produce", nth=1)
         producer.send_sealed(batches).result()
