@@ -240,6 +240,7 @@ docs: setup
 	$(BIN)/python -m levada.api.metric_tables > docs/METRICS.md
 	$(BIN)/python tools/states.py > docs/STATES.md
 	$(BIN)/python tools/admin.py > docs/ADMIN.md
+	$(BIN)/python tools/benchmarks.py > docs/benchmarks.svg
 	$(BIN)/python -m levada.cli.document > docs/CLI.md
 	$(BIN)/python tools/requirements.py
 
