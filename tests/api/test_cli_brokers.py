@@ -151,13 +151,15 @@ def test_a_scan_in_a_terminal(embedded: Any, new_topic: NewTopic, tmp_path: Path
     assert "records  3" in terminal.text
 
 
-def test_progress_in_a_terminal_only(embedded: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "line"), [("lines", b"x\n"), ("x.jsonl", b'{"value":"x"}\n'), ("x.csv", b"value\n")])
+def test_progress_in_a_terminal_only(embedded: Any, new_topic: NewTopic, tmp_path: Path, name: str, line: bytes) -> None:
     topic = new_topic(embedded)
-    lines = tmp_path / "lines"
-    lines.write_bytes(b"x\n" * 30)
-    command = ("produce", topic, lines, "-b", embedded.bootstrap_servers, "--rate", "20")
+    file = tmp_path / name
+    file.write_bytes(line * 31)
+    command = ("produce", topic, file, "-b", embedded.bootstrap_servers, "--rate", "20")
     with Terminal(*command) as terminal:
         assert terminal.end() == 0
-        assert "30 records acknowledged" in terminal.text
+        assert f"{30 if name == 'x.csv' else 31} records acknowledged" in terminal.text
         assert f"produce {topic}".encode() in terminal.raw
+        assert b"100%" in terminal.raw
         assert b"/s" in terminal.raw

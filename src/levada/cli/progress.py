@@ -24,6 +24,16 @@ class Progress:
     def __init__(self) -> None:
         self.done = 0
         self.total: int | None = None
+        self._part: float | None = None
+
+    @property
+    def part(self) -> float | None:
+        """How much of the whole is done, from 0 to 1; None if unknown."""
+        return min(self.done / self.total, 1) if self.total else self._part
+
+    def reach(self, part: float) -> None:
+        """Set how much of the whole is done, from 0 to 1, if the number of units is not known."""
+        self._part = min(part, 1)
 
     def advance(self, count: int = 1) -> None:
         """Add to the count of finished units."""
@@ -35,7 +45,7 @@ class Progress:
 
 
 class ProgressBar(Progress):
-    """A line on a terminal: what the command does, a bar, the count, the rate per second, and the time left."""
+    """A line on a terminal: what the command does, a bar, percent, the count, the rate per second, and the time left."""
 
     def __init__(self, what: str, total: int | None, unit: str, color: bool | None) -> None:
         super().__init__()
@@ -61,13 +71,14 @@ class ProgressBar(Progress):
     def _draw(self, now_s: float) -> None:
         if self._bars is None:
             self._bars = _bars(self._color)
-            self._bars.add_task(self._what, total=self.total, told="")
+            self._bars.add_task(self._what, total=None, told="")
             self._bars.start()
-        rate = self.done / max(now_s - self._began_s, 1e-9)
-        left = "" if self.total is None or not rate else f"{_clock(max(self.total - self.done, 0) / rate)} left"
+        took_s, part = max(now_s - self._began_s, 1e-9), self.part
+        percent = "" if part is None else f"{int(part * 100)}%  "
         count = counted(self.done, self._unit) if self.total is None else f"{self.done:,}/{counted(self.total, self._unit)}"
-        told = f"{count}  {rate:,.0f}/s  {left}".rstrip()
-        self._bars.update(self._bars.task_ids[0], completed=self.done, total=self.total, told=told, refresh=True)
+        left = f"  {_clock(took_s * (1 - part) / part)} left" if part else ""
+        told = f"{percent}{count}  {self.done / took_s:,.0f}/s{left}"
+        self._bars.update(self._bars.task_ids[0], completed=part or 0, total=None if part is None else 1, told=told, refresh=True)
 
 
 @contextmanager

@@ -227,7 +227,7 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
         with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
             there = _partitions(producer, given)
             with _transaction(producer, "transactional_id" in settings, outcomes):
-                sending = _Sending(producer, given, there, outcomes, bar)
+                sending = _Sending(producer, given, files, there, outcomes, bar)
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
@@ -290,13 +290,24 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
 class _Sending:
     """Sends the records of files, one file after another."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
+    def __init__(
+        self,
+        producer: KafkaProducer[Any, Any],
+        given: Given,
+        files: Sequence[str],
+        there: frozenset[int],
+        outcomes: Outcomes,
+        bar: Progress,
+    ) -> None:
         self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
         self._columns: deque[tuple[str, int, int, ArrowDelivery]] = deque()
         """Arrow batches in flight: their file and "row" or "line", number of the first one, bytes, delivery."""
         self._in_flight = 0
         """Bytes of these batches."""
+        self._total_bytes = _size_of(files, given)
+        self._bytes_before = 0
+        """Bytes of the files before the one that is being read."""
 
     def send_file(self, file: str, *, named: bool) -> None:
         """Send all records of a file. named: whether messages name the file. Raises CommandError if it cannot be read."""
@@ -309,9 +320,11 @@ class _Sending:
             with _opened(file) as stream:
                 if format == "lines":
                     self._send_lines(stream, where)
-                    return
-                for record in self._records(stream, format):
-                    self._send(record, where)
+                else:
+                    for record in self._records(stream, format):
+                        self._send(record, where)
+                        self._note_read(stream)
+                self._bytes_before += stream.tell() if self._total_bytes else 0
         except InputError as wrong:
             # Records before the bad line were sent. Their outcomes are needed for the result.
             self.finish()
@@ -339,6 +352,11 @@ class _Sending:
                     self._send(record, where)
             else:
                 self._send_block(block, first, where)
+            self._note_read(stream)
+
+    def _note_read(self, stream: IO[bytes]) -> None:
+        if self._total_bytes:
+            self._bar.reach((self._bytes_before + stream.tell()) / self._total_bytes)
 
     def _send_block(self, block: bytes, first: int, where: str) -> None:
         from levada.cli.records.columns import columns_of_lines
@@ -461,6 +479,13 @@ class _Sending:
 @cache
 def _has_pyarrow() -> bool:
     return find_spec("pyarrow") is not None
+
+
+def _size_of(files: Sequence[str], given: Given) -> int | None:
+    """Return how many bytes are read from start to end of the files; None if that is not known."""
+    if any(file == STDIN or _format_of(file, given) in OF_COLUMNS or not Path(file).is_file() for file in files):
+        return None
+    return sum(Path(file).stat().st_size for file in files)
 
 
 @contextmanager
