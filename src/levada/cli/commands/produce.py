@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 MOST_IN_FLIGHT = 16 << 20
 """Bytes of columns that are sent without waiting for the outcomes of earlier ones."""
+RECORDS_BETWEEN = 100
+"""Records that are sent one by one before the place in the file is asked for, which is a system call."""
 LEAST_BLOCK = 32 << 10
 """Bytes of lines from which they are sent as columns. A pipe holds 64 KiB."""
 
@@ -323,7 +325,9 @@ class _Sending:
                 else:
                     for record in self._records(stream, format):
                         self._send(record, where)
-                        self._note_read(stream)
+                        if record.line % RECORDS_BETWEEN == 0:
+                            self._note_read(stream)
+                    self._note_read(stream)
                 self._bytes_before += stream.tell() if self._total_bytes else 0
         except InputError as wrong:
             # Records before the bad line were sent. Their outcomes are needed for the result.

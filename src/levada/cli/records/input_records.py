@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from functools import partial
+from typing import IO, Any, NamedTuple, TypeVar
 
 from levada.base.text import did_you_mean
 from levada.cli.arguments import as_typed
@@ -15,6 +16,8 @@ from levada.cli.text import counted
 from levada.types import Headers
 
 BLOCK_BYTES = 1 << 20
+
+T = TypeVar("T")
 
 
 class InputRecord(NamedTuple):
@@ -67,8 +70,8 @@ def no_key(line: int, key_delimiter: bytes) -> InputError:
 def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
     """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped."""
     for number, line in enumerate(stream, 1):
-        if line.strip():
-            yield _reading(number, lambda line=line: parse(line))  # type: ignore[misc]
+        if not line.isspace():
+            yield _reading(number, parse, line)
 
 
 RECORD_COLUMNS = (*FIELDS, "timestamp_type", "leader_epoch")
@@ -98,7 +101,7 @@ def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) 
             if None in row or None in row.values():
                 raise InputError(rows.line_num, f"it does not have {counted(len(rows.fieldnames or ()), 'column')}, like the heading")
             if is_record:
-                yield _reading(rows.line_num, lambda row=row: _of_row(row, nulls))  # type: ignore[misc]
+                yield _reading(rows.line_num, partial(_of_row, nulls=nulls), row)
             else:
                 yield InputRecord(rows.line_num, json_text(row).encode())
     except (csv.Error, UnicodeDecodeError) as fault:
@@ -155,9 +158,9 @@ def _text(given: bytes | None) -> str | None:
     return None if given is None else given.decode()
 
 
-def _reading(number: int, read: Callable[[], Mapping[str, Any]]) -> InputRecord:
+def _reading(number: int, read: Callable[[T], Mapping[str, Any]], given: T) -> InputRecord:
     try:
-        fields = read()
+        fields = read(given)
         return InputRecord(
             number,
             to_bytes(fields.get("value")),

@@ -23,6 +23,7 @@ from levada.types import AnyRecord, Headers
 
 BASE64 = "base64"
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_FIELDS = frozenset(FIELDS)
 
 
 def to_json(record: AnyRecord) -> str:
@@ -91,10 +92,13 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f'this is not JSON: JSON has no number {text}; write null, or "{text}" as text')
 
 
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
+
+
 def read_json(text: str | bytes) -> Any:
     """Read a line of JSON. Raises ValueError with the reason, also for NaN and infinities, which Python's json module would accept."""
     try:
-        return json.loads(text, parse_float=_number, parse_constant=_no_number)
+        return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except json.JSONDecodeError as fault:
         raise ValueError(f"this is not JSON: {fault.msg} at column {fault.colno}") from None
 
@@ -104,7 +108,8 @@ def parse(line: str | bytes) -> Mapping[str, Any]:
     found = read_json(line)
     if not isinstance(found, dict):
         raise ValueError('expected an object such as {"key": "k", "value": "v"}; for plain values use --format lines')
-    if unknown := sorted(found.keys() - set(FIELDS)):
+    if not found.keys() <= _FIELDS:
+        unknown = sorted(found.keys() - _FIELDS)
         advice = did_you_mean(unknown[0], FIELDS) or "; for plain values use --format lines"
         raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}{advice}")
     return found
@@ -112,7 +117,7 @@ def parse(line: str | bytes) -> Mapping[str, Any]:
 
 def headers_of(given: Any) -> Headers:
     """Read headers: a list of {"key": ..., "value": ...}, or an object of names and values. Raises ValueError."""
-    if given is None:
+    if not given and (given is None or isinstance(given, list)):
         return []
     if isinstance(given, dict):
         return [(name, to_bytes(value)) for name, value in given.items()]
