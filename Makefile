@@ -86,8 +86,8 @@ jars: .venv/java-home
 	@$(BIN)/pytest --collect-only -qq > /dev/null || true
 	@touch $@
 
-# Most of the suite waits for brokers, so that three workers keep two cores busy; Spark, and the interpreted modules, do so with two.
-WORKERS ?= 3
+# Most of the suite waits for brokers, so that four workers keep two cores busy; Spark, and the interpreted modules, do so with two.
+WORKERS ?= 4
 BUSY_WORKERS = $(if $(filter 1,$(WORKERS)),1,2)
 
 # Where tests of Spark stand: each worker looks through all files that it is given.
