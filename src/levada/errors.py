@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from levada.base.text import as_text, escaped, shown
-from levada.base.unsupported_names import ERROR, lacks
+from levada.base.unsupported_names import ERROR, lacks, no_such_error
 from levada.error_codes import OF_GROUPS, ErrorCode
 from levada.types import AnyRecord, TopicPartition
 from levada.types import Persisted as Persisted
@@ -507,6 +507,10 @@ class AcknowledgeError(KafkaError):
 
 class DataLossError(KafkaError):
     """Records between the requested offset and the log start are lost."""
+
+
+def __getattr__(name: str) -> Any:
+    raise no_such_error(__name__, name)
 
 
 def broker_error(code: int, message: str = "") -> BrokerError:

@@ -7,6 +7,17 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
+from levada.base.unsupported_names import (
+    MORE_THAN_PARTITION,
+    NEW_PARTITIONS,
+    NEW_TOPIC,
+    RECORD,
+    RECORDS,
+    TOPIC_PARTITION,
+    explains_arguments,
+    lacks,
+)
+
 if TYPE_CHECKING:
     # Type checkers know defaults of type variables (PEP 696) under every Python, the interpreter from 3.13 on.
     from typing_extensions import TypeVar
@@ -45,6 +56,7 @@ class Persisted(Enum):
     UNKNOWN = "unknown"
 
 
+@explains_arguments(TOPIC_PARTITION, MORE_THAN_PARTITION)
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
 
@@ -87,6 +99,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
+@lacks(RECORD)
 class ConsumerRecord(NamedTuple, Generic[K, V]):
     """A record that a consumer returns. timestamp: milliseconds since the epoch, -1 for none.
 
@@ -209,6 +222,7 @@ class AcknowledgeType(IntEnum):
 R = TypeVar("R", bound="ConsumerRecord[Any, Any]")
 
 
+@lacks(RECORDS)
 class RecordList(list[R]):
     """Records of one call, in order within each partition."""
 
@@ -339,6 +353,7 @@ def setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@explains_arguments(NEW_TOPIC)
 class NewTopic(NamedTuple):
     """A topic to be created. -1 leaves partitions or replication_factor to the broker's default.
 
@@ -352,6 +367,7 @@ class NewTopic(NamedTuple):
     assignment: Mapping[int, Sequence[int]] | None = None
 
 
+@explains_arguments(NEW_PARTITIONS)
 class NewPartitions(NamedTuple):
     """The number of partitions that a topic shall have, including those that exist.
 

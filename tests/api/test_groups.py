@@ -48,6 +48,24 @@ def consumer(kafka: Any, group: str, protocol: str, **settings: Any) -> Any:
     return lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, **{**FAST, **PROTOCOLS[protocol], **settings})
 
 
+def test_topics_may_be_given_to_the_constructor(kafka: Any, new_topic: Any) -> None:
+    topics = [new_topic(kafka), new_topic(kafka)]
+    for topic in topics:
+        produce(kafka, topic, [1], 1)
+    settings = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": uuid4().hex, **FAST}
+    with lv.KafkaConsumer(*topics, **settings) as member:
+        assert member.subscription() == set(topics)
+        found: list[Any] = []
+        poll_until([member], lambda: len(found) == len(topics), found)
+    mapping = {name.replace("_", "."): value for name, value in settings.items()}
+    with lv.KafkaConsumer(mapping, topics[0]) as member:
+        assert member.subscription() == {topics[0]}
+    with pytest.raises(lv.errors.ConfigError, match=r"give a group\.id"):
+        lv.KafkaConsumer(topics[0], **{**settings, "group_id": None})
+    with pytest.raises(TypeError, match="a topic is named by a str, got 5"):
+        lv.KafkaConsumer(topics[0], 5, **settings)  # type: ignore[arg-type]
+
+
 def owned(member: Any) -> list[int]:
     return sorted(tp.partition for tp in member.assignment())
 

@@ -195,7 +195,8 @@ def test_a_topic_whose_name_no_request_can_carry_cannot_be_administered(admin: l
     [
         (
             lambda consumer: consumer.assign("orders"),
-            "expected a list of TopicPartition, got 'orders'; write [TopicPartition('orders', 0)]",
+            "expected a list of TopicPartition, got 'orders'; write partitions_for('orders') for all partitions of the topic, "
+            "[TopicPartition('orders', 0)] for one; or subscribe(['orders']) to share them in a group",
         ),
         (lambda consumer: consumer.assign(TP), f"expected a list of TopicPartition, got {TP!r}; write [{TP!r}]"),
         (lambda consumer: consumer.assign(["orders"]), f"expected TopicPartition(topic, partition), got 'orders'; {NAMED}"),
@@ -214,7 +215,7 @@ def test_a_topic_whose_name_no_request_can_carry_cannot_be_administered(admin: l
         ),
         (
             lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(text=True)],
-            "expected a list of columns, such as ['key', 'value'], got True",
+            "expected a list of columns that hold text, such as ['key', 'value'], got True",
         ),
     ],
 )

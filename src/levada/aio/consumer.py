@@ -15,7 +15,7 @@ from levada.aio.connect import connect, start
 from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
 from levada.aio.tasks import SoleTask
-from levada.api.arguments import checked_timeout, positive
+from levada.api.arguments import checked_timeout, positive, topic_names
 from levada.api.consumer.acking import Acking, AckSettings, ack_settings
 from levada.api.consumer.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
 from levada.api.consumer.dead_letters import of_decode_errors
@@ -70,20 +70,25 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     def __init__(
         self,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | str | None = None,
         /,
-        *,
+        *topics: str,
         on_reset: OnReset | None = None,
         _connect: Connector[Driver] = connect,
         **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
+        if isinstance(config, str):
+            topics, config = (config, *topics), None
         parsed = ConsumerConfig.parse(config, **settings)
+        parsed.check_may_subscribe(topic_names(topics))
         post = posting(of_decode_errors(parsed, awaited=True))
         self._engine, self._driver = _connect(parsed, "consumer")
         self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
         self._sole = SoleTask()
         self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
+        if topics:
+            self.subscribe(topics)
 
     # What is read
 

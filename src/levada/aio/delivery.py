@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from levada.aio.driver import Driver
+from levada.base.unsupported_names import DELIVERY, lacks
 from levada.errors import KafkaError, TimeoutError
 from levada.producer.core import wait_for_all
 from levada.producer.delivery import arrow_delivery, delivery
@@ -14,6 +15,7 @@ from levada.producer.delivery.delivery import mark_under_way
 from levada.types import RecordMetadata
 
 
+@lacks(DELIVERY)
 class Delivery:
     """A handle for the result of sending one record; `await` it for the RecordMetadata. Dropping the handle has no effect on the record."""
 

@@ -96,7 +96,10 @@ def topic_partition(tp: Any) -> TopicPartition:
 def topic_partitions(partitions: Any) -> list[TopicPartition]:
     """Return partitions as a list of TopicPartition."""
     if isinstance(partitions, str):
-        raise TypeError(f"expected a list of TopicPartition, got {partitions!r}; write [TopicPartition({partitions!r}, 0)]")
+        raise TypeError(
+            f"expected a list of TopicPartition, got {partitions!r}; write partitions_for({partitions!r}) for all partitions of the topic, "
+            f"[TopicPartition({partitions!r}, 0)] for one; or subscribe([{partitions!r}]) to share them in a group"
+        )
     _refuse_lone(partitions, (TopicPartition, PartitionInfo), "TopicPartition")
     return [topic_partition(tp) for tp in partitions]
 
@@ -188,10 +191,15 @@ def transaction_handles(handles: Any) -> list[TransactionHandle]:
     return list(dict.fromkeys(transaction_handle(handle) for handle in handles))
 
 
-def column_names(names: Any) -> tuple[str, ...]:
-    """Return names of columns as a tuple. The decoder checks whether they exist."""
-    _refuse_lone(names, str, "columns, such as ['key', 'value']")
+def column_names(names: Any, what: str = "columns") -> tuple[str, ...]:
+    """Return names of columns as a tuple. The decoder checks whether they exist. what: the plural noun for errors."""
+    _refuse_lone(names, str, f"{what}, such as ['key', 'value']")
     return tuple(names)
+
+
+def text_columns(names: Any) -> tuple[str, ...]:
+    """Return the names of columns that hold text as a tuple."""
+    return column_names(names, "columns that hold text")
 
 
 def new_topics(topics: Any) -> list[NewTopic]:

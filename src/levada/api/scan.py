@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
-from levada.api.arguments import column_names, positive, topic_names, topic_partition
+from levada.api.arguments import column_names, positive, text_columns, topic_names, topic_partition
 from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns
 from levada.api.consumer.consuming import Consuming
 from levada.base.clock import NEVER_MS
@@ -124,7 +124,7 @@ def scan_request(
     ranges = Ranges.of_topics(names, start, end, partitions) if assignments is None else Ranges.of_assignments(named)
     kept = _kept(keys, timestamps)
     plan = ScanPlan(ranges, kept, skips=on_data_loss == "skip")
-    wanted, strings = None if columns is None else column_names(columns), column_names(text)
+    wanted, strings = None if columns is None else column_names(columns), text_columns(text)
     request = ScanRequest(plan, _config(config, settings), wanted, strings, batch_rows, batch_bytes, kept is not None, progress)
     if columns is not None or request.text:
         _ = request.schema  # It knows which columns there are.

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeAlias, TypeVar
 
-from levada.api.arguments import column_names, deadline_ms, positive, topic_names, topic_partition, whole
+from levada.api.arguments import column_names, deadline_ms, positive, text_columns, topic_names, topic_partition, whole
 from levada.api.columns import ARROW_BYTES, DEFAULT_COLUMNS, importing_columns
 from levada.api.consumer.iterations import POLL_MS, Iteration
 from levada.api.lifecycle import HandedOver
@@ -255,7 +255,7 @@ class Sharing:
 
     def _decoder(self, columns: Sequence[str] | None, text: Sequence[str]) -> Any:
         # Used again: it knows how large the last batch was.
-        key = (None if columns is None else column_names(columns), column_names(text))
+        key = (None if columns is None else column_names(columns), text_columns(text))
         if key not in self._decoders:
             self._decoders[key] = self._new_decoder(*key)
         return self._decoders[key]

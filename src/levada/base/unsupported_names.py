@@ -7,6 +7,7 @@ levada gets a method of this name, its line has to be removed from this module. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar
 
 C = TypeVar("C", bound=type)
@@ -15,7 +16,39 @@ _CLASSES = dict.fromkeys(("Producer", "SerializingProducer", "AIOKafkaProducer",
 _CLASSES |= dict.fromkeys(("Consumer", "DeserializingConsumer", "AIOKafkaConsumer", "AIOConsumer"), "KafkaConsumer")
 _CLASSES |= dict.fromkeys(("ShareConsumer",), "KafkaShareConsumer")
 _CLASSES |= dict.fromkeys(("AdminClient", "KafkaAdminClient", "AIOKafkaAdminClient"), "KafkaAdmin")
+_CLASSES |= {"Message": "ConsumerRecord", "KafkaException": "KafkaError", "AIOKafkaError": "KafkaError"}
+_CLASSES |= dict.fromkeys(("ConsumerRebalanceListener", "AbstractConsumerRebalanceListener"), "RebalanceListener")
 _ON_ASYNCIO = "AIO"
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "SchemaRegistryClient": "use levada.registry.SchemaRegistryClient",
+    "OFFSET_BEGINNING": "use consumer.seek_to_beginning(), or auto.offset.reset=earliest",
+    "OFFSET_END": "use consumer.seek_to_end(), or auto.offset.reset=latest",
+    "OFFSET_STORED": "leave it out; a consumer begins at the group's committed offset",
+    "OFFSET_INVALID": "a partition without a committed offset has None",
+    "NewTopics": "use a list of NewTopic",
+}
+_ERRORS: Final[Mapping[str, str]] = {
+    "NoBrokersAvailable": "BootstrapError",
+    "NodeNotReadyError": "ConnectError",
+    "KafkaConnectionError": "ConnectError",
+    "KafkaException": "KafkaError",
+    "KafkaTimeoutError": "TimeoutError",
+    "BrokerResponseError": "BrokerError",
+    "ConsumerStoppedError": "ClosedError",
+    "ProducerClosed": "ClosedError",
+    "ProducerFenced": "ProducerFencedError",
+    "MessageSizeTooLargeError": "RecordTooLargeError",
+    "TopicAuthorizationFailedError": "TopicAuthorizationError",
+    "GroupAuthorizationFailedError": "GroupAuthorizationError",
+    "ClusterAuthorizationFailedError": "ClusterAuthorizationError",
+    "AuthenticationFailedError": "AuthenticationError",
+    "UnsupportedCodecError": "UnsupportedCompressionError",
+    "CorruptRecordException": "CorruptRecordError",
+    "ConsumeError": "KafkaError",
+    "ProduceError": "KafkaError",
+    "KeyDeserializationError": "RecordDeserializationError",
+    "ValueDeserializationError": "RecordDeserializationError",
+}
 
 
 class Absent:
@@ -37,7 +70,26 @@ def no_such_name(module: str, name: str) -> AttributeError:
     ours = _CLASSES.get(name)
     home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
     advice = "" if ours is None else f"; use {home}.{ours}"
+    if name in _OTHER_NAMES:
+        advice = f"; {_OTHER_NAMES[name]}"
     return AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)
+
+
+def no_such_error(module: str, name: str) -> AttributeError:
+    """Return the error for a name that levada.errors does not have. If it is an error of another Kafka client, levada's is named."""
+    advice = f"; use {_ERRORS[name]}" if name in _ERRORS else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)
+
+
+def no_such_attribute(instance: object, name: str, names: Mapping[str, str]) -> AttributeError:
+    """Return the error for a name that an object does not have. For a compiled class, to which lacks() can add nothing.
+
+    names: the advice for each name of another client.
+    """
+    kind = type(instance).__name__
+    if name in names:
+        return AttributeError(f"{kind} has no {name}(): {names[name]}", name=name, obj=instance)
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=instance)
 
 
 def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
@@ -52,6 +104,31 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
             if present is not None:
                 raise TypeError(f"{cls.__name__} has {name}(); take it out of levada.base.unsupported_names")
             setattr(cls, name, Absent(name, advice))
+        return cls
+
+    return add
+
+
+def explains_arguments(names: Mapping[str, str], of_more: str = "") -> Callable[[C], C]:
+    """Return a decorator for a named tuple whose constructor answers arguments of other clients with advice, in a TypeError.
+
+    names: the advice for each keyword. of_more: the advice if there are more arguments than fields.
+    """
+
+    def add(cls: C) -> C:
+        made: Any = cls
+        construct, fields = made.__new__, made._fields
+
+        @wraps(construct)
+        def __new__(kind: Any, *given: Any, **named: Any) -> Any:
+            for name in named:
+                if name in names:
+                    raise TypeError(f"{made.__name__}() has no argument {name!r}: {names[name]}")
+            if of_more and len(given) > len(fields):
+                raise TypeError(f"{made.__name__}() takes {', '.join(fields)}; got {given!r}: {of_more}")
+            return construct(kind, *given, **named)
+
+        made.__new__ = __new__
         return cls
 
     return add
@@ -89,6 +166,58 @@ CONSUMER: Final[Mapping[str, str]] = {
     "highwater": "use end_offsets() or current_lag()",
     "last_stable_offset": "use end_offsets() of a consumer with isolation.level=read_committed",
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
+    "incremental_unassign": "use assign() with the partitions that remain; they keep their positions",
+    "unassign": "use unsubscribe(), which ends assign() too",
+    "bootstrap_connected": "nothing is to be waited for; a call that needs a broker says what is wrong",
+}
+_BY_CALLBACK: Final = "give send() an on_delivery, a function of the metadata and the error"
+DELIVERY: Final[Mapping[str, str]] = {
+    "get": "use result(timeout); asyncio: await the delivery",
+    "add_callback": _BY_CALLBACK,
+    "add_errback": _BY_CALLBACK,
+    "add_both": _BY_CALLBACK,
+    "add_done_callback": _BY_CALLBACK,
+    "succeeded": "use done() and exception() is None",
+    "failed": "use done() and exception() is not None",
+    "is_done": "use done()",
+    "cancel": "use abort_pending() of the producer",
+}
+RECORD: Final[Mapping[str, str]] = {
+    "error": "poll() raises errors; key, value, topic, partition, offset, timestamp and headers are attributes, not methods",
+    "latency": "use on_delivery and the time",
+    "set_value": "records do not change; use record._replace(value=...)",
+    "set_key": "records do not change; use record._replace(key=...)",
+    "set_headers": "records do not change; use record._replace(headers=...)",
+    "checksum": "checksums are of batches, and verified with check.crcs",
+}
+_IS_LIST: Final = "poll() returns a list of records: for record in consumer.poll(): ..."
+RECORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("items", "keys", "values"), f"{_IS_LIST}; .partitions and .records(tp) give them by partition"),
+    **dict.fromkeys(("value", "key", "topic", "offset", "timestamp", "headers"), f"a record has it; {_IS_LIST}"),
+    "error": f"poll() raises errors; {_IS_LIST}",
+    "is_empty": "use `not records`",
+    "isEmpty": "use `not records`",
+}
+_NO_OFFSET: Final = "an offset goes with seek(tp, offset), or with commit({tp: offset})"
+TOPIC_PARTITION: Final[Mapping[str, str]] = {
+    "offset": _NO_OFFSET,
+    "metadata": "use commit({tp: OffsetAndMetadata(offset, metadata=...)})",
+    "leader_epoch": "use OffsetAndMetadata(offset, leader_epoch)",
+}
+MORE_THAN_PARTITION: Final = _NO_OFFSET
+NEW_TOPIC: Final[Mapping[str, str]] = {
+    "topic": "it is called name",
+    "num_partitions": "it is called partitions",
+    "replica_assignment": "it is called assignment, brokers by the number of the partition",
+    "replica_assignments": "it is called assignment",
+    "topic_configs": "it is called config",
+    "configs": "it is called config",
+}
+NEW_PARTITIONS: Final[Mapping[str, str]] = {
+    "topic": "create_partitions() takes {topic: NewPartitions(total_count)}",
+    "new_total_count": "it is called total_count, and the topic is a key: create_partitions({topic: NewPartitions(total_count)})",
+    "new_assignments": "it is called assignment",
+    "replica_assignment": "it is called assignment",
 }
 _NO_POSITIONS: Final = "a share group has no positions; its records are acknowledged, see acknowledge()"
 SHARE_CONSUMER: Final[Mapping[str, str]] = {

@@ -22,8 +22,6 @@ class Config:
     """The client that has these settings, for error messages, such as "a producer"."""
     EXAMPLE: ClassVar[str]
     """A setting written as keyword. The error about an argument that is not a mapping quotes it."""
-    ADVICE_ON_TEXT: ClassVar[str] = ""
-    """Advice in the error about a text that was given in place of the settings."""
     OPTIONS: ClassVar[dict[str, Option]] = {}
     ALIASES: ClassVar[dict[str, str]] = {}
     """Other clients' names of an option, each with our name."""
@@ -61,8 +59,7 @@ class Config:
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
         """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or contradicting settings."""
         if settings is not None and not isinstance(settings, Mapping):
-            advice = cls.ADVICE_ON_TEXT if isinstance(settings, str) else ""
-            raise ConfigError(f"settings are a mapping, or keywords such as {cls.EXAMPLE}; got {settings!r}{advice}")
+            raise ConfigError(f"settings are a mapping, or keywords such as {cls.EXAMPLE}; got {settings!r}")
         values: dict[str, Any] = {}
         written: dict[str, str] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from levada.config import other_clients as foreign
@@ -51,9 +51,6 @@ class ConsumerConfig(ClientConfig):
     """Settings of KafkaConsumer."""
 
     WHO: ClassVar[str] = "a consumer"
-    ADVICE_ON_TEXT: ClassVar[str] = (
-        "; a topic is read after consumer.subscribe([topic]), or consumer.assign(consumer.partitions_for(topic)) without a group"
-    )
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
         "interceptor.classes": "class names are never looked up; give objects as 'interceptors'",
@@ -168,6 +165,14 @@ class ConsumerConfig(ClientConfig):
     )
     client_rack: str = text("", "Rack of this client. Brokers may let it fetch from a replica in the same rack (KIP-392).")
     allow_auto_create_topics: bool = boolean(True, "Whether a metadata request may create an unknown topic, if the broker allows that.")
+
+    def check_may_subscribe(self, topics: Sequence[str]) -> None:
+        """Raise ConfigError if topics are given, but no group. topics: those that are given to the consumer's constructor."""
+        if topics and self.group_id is None:
+            raise ConfigError(
+                f"a group shares the topics that are given to a consumer: give a group.id; or, to read without one, leave them out and "
+                f"call consumer.assign(consumer.partitions_for({topics[0]!r}))"
+            )
 
     def _check(self) -> None:
         super()._check()

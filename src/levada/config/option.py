@@ -286,15 +286,19 @@ def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[s
     return Option("choice", read, chosen, doc, ", ".join(default), annotation, aliases=aliases)
 
 
-def function(doc: str, annotation: str, *, advice: str = "class names are not looked up") -> Any:
+def function(
+    doc: str, annotation: str, *, advice: str = "class names are not looked up", advice_by_name: Mapping[str, str] | None = None
+) -> Any:
     """Declare a Python callable. Text is refused, so that no configuration file can name code to run.
 
-    annotation: source of its type annotation. advice: appended to the error for values that are not callable.
+    annotation: source of its type annotation. advice: appended to the error for values that are not callable. advice_by_name: replaces it
+    for names that other clients take.
     """
 
     def read(value: Any) -> Any:
         if value is not None and not callable(value):
-            raise ValueError(f"expected a callable, got {value!r}; {advice}")
+            fitting = (advice_by_name or {}).get(value, advice) if isinstance(value, str) else advice
+            raise ValueError(f"expected a callable, got {value!r}; {fitting}")
         return value
 
     return Option("callable", read, None, doc, annotation=f"{annotation} | None")

@@ -15,6 +15,16 @@ from levada.logs import Log
 log = Log(__name__)
 
 IDEMPOTENT_IN_FLIGHT_LIMIT = 5
+_OTHER_PARTITIONERS: Mapping[str, str] = {
+    "murmur2_random": "leave it out: levada's default puts keys where murmur2_random does",
+    "murmur2": "leave it out: levada's default puts keys where murmur2 does",
+    **dict.fromkeys(
+        ("consistent_random", "consistent"),
+        "give a function, such as lambda topic, key, count: zlib.crc32(key) % count; the default would put keys into other partitions",
+    ),
+    "random": "give a function, such as lambda topic, key, count: random.randrange(count)",
+}
+"""Partitioners of librdkafka, each with what to write instead."""
 
 
 class ProducerConfig(ClientConfig):
@@ -46,7 +56,7 @@ class ProducerConfig(ClientConfig):
         "partition_rows(topic, keys, partition_count) -> integers is called, if it has one. An example is levada.RoundRobin(). Default: "
         "Java's partitioner: murmur2 of the key, or sticky for records without a key.",
         "Callable[[str, bytes | None, int], int]",
-        advice="Java's partitioner is the default and equals librdkafka's murmur2_random: leave 'partitioner' out, or give a function",
+        advice_by_name=_OTHER_PARTITIONERS,
     )
     partitioner_adaptive_partitioning_enable: bool = boolean(
         True, "Send fewer keyless records to partitions with a longer queue of unsent batches (KIP-794)."

@@ -71,7 +71,8 @@ def _read_urls(value: Any) -> tuple[RegistryUrl, ...]:
 def _read_url(item: str) -> RegistryUrl:
     parts = _split(item)
     if parts.scheme not in DEFAULT_PORTS:
-        raise ValueError(f"{_without_user_info(item)!r} does not begin with http:// or https://")
+        advice = "; a registry is not simulated: start one, or give serializers a schema of their own" if parts.scheme == "mock" else ""
+        raise ValueError(f"{_without_user_info(item)!r} does not begin with http:// or https://{advice}")
     if not parts.hostname:
         raise ValueError(f"{_without_user_info(item)!r} names no host")
     if parts.query or parts.fragment:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 from uuid import UUID
 
-from levada.api.arguments import checked_timeout, positive
+from levada.api.arguments import checked_timeout, positive, topic_names
 from levada.api.consumer.acking import Acking, AckSettings, ack_settings
 from levada.api.consumer.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
 from levada.api.consumer.dead_letters import of_decode_errors
@@ -72,25 +72,32 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     Its type parameters are the types that the deserializers return, bytes without them. Write KafkaConsumer[str, Order] where the
     deserializers come in the mapping.
 
+    topics: names of topics to subscribe to, as subscribe() does. The first may stand in the place of the mapping.
+
     on_reset: called on the client's own thread with a PositionReset when a position was not valid any more and auto.offset.reset moved it.
     """
 
     def __init__(
         self,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | str | None = None,
         /,
-        *,
+        *topics: str,
         on_reset: OnReset | None = None,
         _connect: Connector[Driver] = connect,
         **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
+        if isinstance(config, str):
+            topics, config = (config, *topics), None
         parsed = ConsumerConfig.parse(config, **settings)
+        parsed.check_may_subscribe(topic_names(topics))
         post = posting(of_decode_errors(parsed, awaited=False))
         self._engine, self._driver = _connect(parsed, "consumer")
         self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
         self._sole = SoleThread(self._driver.check_usable)
         self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
+        if topics:
+            self.subscribe(topics)
 
     # What is read
 

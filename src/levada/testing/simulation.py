@@ -102,9 +102,11 @@ class Simulation:
         """Return a KafkaProducer that runs in virtual time. While it waits, virtual time passes."""
         return KafkaProducer(config, _connect=self._connector, **settings)
 
-    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
+    def consumer(
+        self, config: Mapping[str, Any] | str | None = None, /, *topics: str, **settings: Unpack[ConsumerSettings[K, V]]
+    ) -> KafkaConsumer[K, V]:
         """Return a KafkaConsumer that runs in virtual time. While it waits, virtual time passes."""
-        return KafkaConsumer(config, _connect=self._connector, **settings)
+        return KafkaConsumer(config, *topics, _connect=self._connector, **settings)
 
     def share_consumer(
         self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ShareConsumerSettings[K, V]]

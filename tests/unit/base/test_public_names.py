@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
+import pickle
 import sys
 import typing
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import levada as lv
 from levada import aio
 from levada.base import unsupported_names as not_yet
 from levada.error_codes import ErrorCode
+from levada.testing import EmbeddedKafka
 
 CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]
 CLASSES = [value for name in lv.__all__ if isinstance(value := getattr(lv, name), type)]
@@ -92,6 +95,9 @@ def test_every_name_is_there() -> None:
         (aio.KafkaConsumer, "stop", r"use close\(\)"),
         (aio.KafkaProducer, "create_batch", r"use send_many\("),
         (lv.KafkaConsumer, "last_stable_offset", "isolation.level=read_committed"),
+        (aio.KafkaConsumer, "unassign", r"use unsubscribe\(\)"),
+        (lv.ConsumerRecords, "items", r"poll\(\) returns a list of records"),
+        (lv.ConsumerRecords, "error", r"poll\(\) raises errors"),
         (lv.errors.TransactionAbortableError, "txn_requires_abort", "except TransactionAbortableError"),
         (lv.errors.TimeoutError, "code", "only what a broker answered has a code"),
     ],
@@ -109,12 +115,57 @@ def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advi
         (lv, "Producer", "levada.KafkaProducer"),
         (lv, "KafkaAdminClient", "levada.KafkaAdmin"),
         (lv, "AIOKafkaConsumer", "levada.aio.KafkaConsumer"),
+        (lv, "SchemaRegistryClient", "levada.registry.SchemaRegistryClient"),
+        (lv.errors, "NoBrokersAvailable", "BootstrapError"),
         (aio, "AIOKafkaProducer", "levada.aio.KafkaProducer"),
     ],
 )
 def test_a_class_of_another_client_is_answered_with_ours(module: Any, name: str, ours: str) -> None:
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use {ours}$"):
         getattr(module, name)
+
+
+def test_names_that_stand_for_ours_exist() -> None:
+    assert all(hasattr(lv, ours) for ours in not_yet._CLASSES.values())
+    assert all(hasattr(lv.errors, ours) for ours in not_yet._ERRORS.values())
+    assert not any(hasattr(lv.errors, theirs) for theirs in not_yet._ERRORS)
+
+
+def test_the_handle_of_a_sent_record_is_not_a_future() -> None:
+    with EmbeddedKafka() as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        delivery: Any = producer.send("orders", b"v")
+        with pytest.raises(AttributeError, match=r"Delivery has no get\(\): use result\(timeout\)"):
+            delivery.get(timeout=10)
+        with pytest.raises(AttributeError, match=r"Delivery has no add_callback\(\): give send\(\) an on_delivery"):
+            delivery.add_callback(print)
+        with pytest.raises(AttributeError, match="'Delivery' object has no attribute 'reslut'"):
+            delivery.reslut()
+        delivery.result(30)
+
+
+@pytest.mark.parametrize(
+    ("construct", "answer"),
+    [
+        (
+            lambda make: make.TopicPartition("t", 0, 5),
+            r"takes topic, partition; got \('t', 0, 5\): an offset goes with seek\(",
+        ),
+        (lambda make: make.TopicPartition("t", 0, offset=5), r"TopicPartition\(\) has no argument 'offset': an offset goes with seek\("),
+        (lambda make: make.NewTopic("t", num_partitions=3), r"NewTopic\(\) has no argument 'num_partitions': it is called partitions"),
+        (lambda make: make.NewPartitions("t", new_total_count=3), r"create_partitions\(\{topic: NewPartitions\(total_count\)\}\)"),
+        (lambda make: make.NewTopic("t", 1, zebra=3), "unexpected keyword argument 'zebra'"),
+    ],
+)
+def test_arguments_of_other_clients_are_answered_with_ours(construct: Any, answer: str) -> None:
+    with pytest.raises(TypeError, match=answer):
+        construct(lv)
+
+
+def test_named_tuples_are_as_they_were() -> None:
+    tp = lv.TopicPartition("t", partition=1)
+    assert tp == ("t", 1) == pickle.loads(pickle.dumps(tp)) == copy.deepcopy(tp) == lv.TopicPartition._make(("t", 1))
+    assert tp._replace(partition=2) == lv.TopicPartition(topic="t", partition=2)
+    assert str(inspect.signature(lv.NewTopic)).startswith("(name: ")
 
 
 def test_the_code_of_a_brokers_answer_is_an_attribute() -> None:

@@ -87,9 +87,17 @@ def test_M_C13_an_error_names_the_option_and_what_was_written() -> None:
         ProducerConfig.parse({**SERVERS, "queue.buffering.max.ms": "soon"})
 
 
-def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
-    with pytest.raises(ConfigError, match="Java's partitioner is the default"):
-        ProducerConfig.parse(SERVERS, partitioner="murmur2_random")
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("murmur2_random", "leave it out: levada's default puts keys where murmur2_random does"),
+        ("consistent_random", r"zlib\.crc32\(key\) % count; the default would put keys into other partitions"),
+        ("org.apache.kafka.RoundRobin", "class names are not looked up"),
+    ],
+)
+def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_what_to_write(name: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        ProducerConfig.parse(SERVERS, partitioner=name)
 
 
 @pytest.mark.parametrize("duration", ["", "1h", "-PT1H", "PT-1H", "P", "PT", "P1M", "P1Y", "PT1H1D", "PT1.5H"])
@@ -147,9 +155,10 @@ def test_a_key_like_no_other_is_answered_in_words_of_the_user(config: type[Confi
         config.parse({**SERVERS, "zebra": 1})
 
 
-def test_a_topic_in_place_of_the_settings_is_answered_with_subscribe() -> None:
-    with pytest.raises(ConfigError, match=r"got 'orders'; a topic is read after consumer\.subscribe\(\[topic\]\), or consumer\.assign\("):
-        ConsumerConfig.parse("orders", bootstrap_servers="a:9092")  # type: ignore[arg-type]
+def test_topics_without_a_group_are_answered_with_assign() -> None:
+    ConsumerConfig.parse(bootstrap_servers="a:9092", group_id="g").check_may_subscribe(["orders"])
+    with pytest.raises(ConfigError, match=r"give a group\.id; .* consumer\.assign\(consumer\.partitions_for\('orders'\)\)"):
+        ConsumerConfig.parse(bootstrap_servers="a:9092").check_may_subscribe(["orders"])
 
 
 def test_on_commit_is_answered_with_commit_async() -> None:

@@ -14,6 +14,7 @@ from levada.api.arguments import (
     deadline_ms,
     end_offsets,
     positive,
+    text_columns,
     topic_name,
     topic_partition,
     topic_partitions,
@@ -539,7 +540,7 @@ class Consuming:
 
     def _decoder(self, columns: Sequence[str] | None, text: Sequence[str], *, in_parts: bool) -> Any:
         # Used again: it knows how large the last batch was.
-        key = (None if columns is None else column_names(columns), column_names(text), in_parts)
+        key = (None if columns is None else column_names(columns), text_columns(text), in_parts)
         if key not in self._decoders:
             self._decoders[key] = decoder(*key[:2], self.config, notes_offsets=in_parts)
         return self._decoders[key]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from levada.base.promise import Promise
+from levada.base.unsupported_names import DELIVERY, no_such_attribute
 from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.types import RecordMetadata, TopicPartition
 
@@ -60,6 +61,9 @@ class Delivery:
         self.timestamp = timestamp
         self.key_size = key_size
         self.value_size = value_size
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_such_attribute(self, name, DELIVERY)
 
     def done(self) -> bool:
         """Whether the record was acknowledged or has failed, and its callback has run."""
