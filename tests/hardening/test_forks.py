@@ -6,14 +6,16 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
 
 import levada as lv
 from hardening_kit import FULL
-from levada.errors import ForkedError
+from levada.errors import ClosedError, ForkedError
 from levada.testing import EmbeddedKafka
 
 pytestmark = [
@@ -101,12 +103,13 @@ def in_child(work: Work) -> str:
     return "fine"
 
 
-def outcome_of_child(work: Work) -> str:
+def outcome_of_child(tell: Callable[[], str]) -> str:
+    """Return what a child made by fork() tells, or "the child hangs"."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(writer, in_child(work).encode()[:4_000])
+            os.write(writer, tell().encode()[:4_000])
         finally:
             os._exit(0)
     os.close(writer)
@@ -128,7 +131,7 @@ def test_M_B19_a_child_forked_at_any_moment_is_told_and_never_hangs(kafka: Embed
         time.sleep(0.2)
         for number in range(FORKS):
             time.sleep(random.random() * 0.003)
-            assert outcome_of_child(work) == "fine", f"fork {number}"
+            assert outcome_of_child(partial(in_child, work)) == "fine", f"fork {number}"
     assert gc.isenabled()
 
 
@@ -149,3 +152,90 @@ def test_M_B19_a_child_may_have_clients_of_its_own(kafka: EmbeddedKafka) -> None
         os.waitpid(child, 0)
         with os.fdopen(reader) as told:
             assert told.read() == "0"
+
+
+def test_clients_that_were_not_used_work_in_children_and_in_the_parent(kafka: EmbeddedKafka) -> None:
+    """As where gunicorn or Celery load a program before they fork."""
+    kafka.create_topic("preloaded")
+    servers = kafka.bootstrap_servers
+    threads = threading.active_count()
+    producer = lv.KafkaProducer(bootstrap_servers=servers)
+    consumer = lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+    admin = lv.KafkaAdmin(bootstrap_servers=servers)
+    never_used = lv.KafkaProducer(bootstrap_servers=servers)
+    assert threading.active_count() == threads
+
+    def use() -> str:
+        offset = producer.send("preloaded", b"v").result(20).offset
+        consumer.assign([lv.TopicPartition("preloaded", 0)])
+        seen = 0
+        while seen <= offset:
+            seen += len(consumer.poll(20))
+        return f"{offset} {seen} {'preloaded' in admin.list_topics()}"
+
+    def use_and_close() -> str:
+        told = use()
+        for client in (producer, consumer, admin, never_used):
+            client.close()
+        return told
+
+    for number in range(5):
+        assert outcome_of_child(use_and_close) == f"{number} {number + 1} True"
+    assert use() == "5 6 True"
+    assert outcome_of_child(lambda: refusal(lambda: producer.send("preloaded", b"v"))) == "ForkedError"
+    for client in (producer, consumer, admin, never_used):
+        client.close()
+
+
+def refusal(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except ForkedError as error:
+        return type(error).__name__
+    return "worked"
+
+
+def test_a_child_forked_while_a_client_starts_never_hangs(kafka: EmbeddedKafka) -> None:
+    newest: list[lv.KafkaProducer] = []
+    stop = False
+
+    def start_clients() -> None:
+        while not stop:
+            with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                newest[:] = [producer]
+                producer.partitions_for("read")
+
+    def use_newest() -> str:
+        try:
+            newest[0].partitions_for("read", timeout=10)
+        except (ForkedError, ClosedError):
+            return "refused"
+        return "worked"
+
+    thread = threading.Thread(target=start_clients)
+    thread.start()
+    try:
+        while not newest:
+            time.sleep(0.001)
+        outcomes = {outcome_of_child(use_newest) for _ in range(FORKS)}
+    finally:
+        stop = True
+        thread.join()
+    assert outcomes <= {"refused", "worked"}
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+def test_a_client_that_was_never_used_leaves_nothing_behind(kafka: EmbeddedKafka) -> None:
+    before = open_descriptors()
+    for _ in range(5):
+        lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+    closed = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    closed.close()
+    gc.collect()
+    assert open_descriptors() == before
+    with pytest.raises(ClosedError):
+        closed.send("read", b"v")

@@ -141,6 +141,10 @@ class Selectable(Protocol):
         """Like wakeup(), but also noticed by an event loop that only watches the descriptor of the selector."""
         ...
 
+    def renew(self) -> None:
+        """Replace what a child made by fork() shares with its parent. Called in the child, before there is any connection."""
+        ...
+
     def shutdown(self) -> None:
         """Close all connections for good."""
         ...

@@ -71,10 +71,7 @@ class Selector:
         )
         self._transport = transport
         self._resolver = Resolver(self.notify, lookup)
-        self._poll = poll() if poll is not None else selectors.DefaultSelector()
-        self._registers_live = isinstance(self._poll, _LIVE)
-        self._descriptor = self._poll.fileno() if self._registers_live and short_io.COMPILED else None  # type: ignore[attr-defined]
-        """The descriptor with which short_io checks whether a socket is ready; None where the system has none."""
+        self._new_poll = selectors.DefaultSelector if poll is None else poll
         self._events = NetEvents()
         self._routes: dict[ConnId, Route] = {}
         self._opening: dict[ConnId, Opening] = {}
@@ -87,13 +84,20 @@ class Selector:
         self._last_active: OrderedDict[ConnId, int] = OrderedDict()
         self._idle_from_ms = 0
         """When a connection may have been idle for too long, or a little earlier."""
+        self._woken = False
+        self._selecting = False
+        self._may_skip_poll = True
+        self._open_poll()
+
+    def _open_poll(self) -> None:
+        self._poll = self._new_poll()
+        self._registers_live = isinstance(self._poll, _LIVE)
+        self._descriptor = self._poll.fileno() if self._registers_live and short_io.COMPILED else None  # type: ignore[attr-defined]
+        """The descriptor with which short_io checks whether a socket is ready; None where the system has none."""
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
         self._poll.register(self._wake_reader, selectors.EVENT_READ, None)
-        self._woken = False
-        self._selecting = False
-        self._may_skip_poll = True
 
     # What is wanted
 
@@ -190,6 +194,15 @@ class Selector:
         for conn_id in [*self._opening, *self._channels]:
             self.close(conn_id)
         self._woken = True
+        self._close_poll()
+
+    def renew(self) -> None:
+        """Replace what a child made by fork() shares with its parent. Called in the child, before there is any connection."""
+        # Closing is enough, and the only thing allowed: what epoll watches is the parent's as well.
+        self._close_poll()
+        self._open_poll()
+
+    def _close_poll(self) -> None:
         self._descriptor = None
         self._poll.close()
         self._wake_reader.close()

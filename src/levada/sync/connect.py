@@ -1,4 +1,4 @@
-"""Makes a client's engine and driver from its configuration, and starts the driver."""
+"""Makes a client's engine and driver from its configuration."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ def connect(config: ClientConfig, kind: str) -> tuple[Engine, Driver]:
 
 
 def start(client: object, driver: Driver) -> None:
-    """Start the driver of a client. The driver ends by itself when the last reference to the client is gone.
+    """Let the driver end by itself when the last reference to the client is gone. The client's first call starts its thread.
 
     So the driver must not refer to the client. The garbage collector may drop the client in any thread and between any two bytecodes, so
-    the finalizer only leaves a note for the I/O thread. It is registered before the driver starts, because a signal handler may raise in
-    the client's constructor.
+    the finalizer only leaves a note for the I/O thread.
     """
     weakref.finalize(client, driver.abandon).atexit = False
-    driver.start()

@@ -58,6 +58,11 @@ class Driver:
         self._engine = engine
         self._log = engine.log(__name__)
         self._pid = Process.id
+        self._started_in = 0
+        """The process in which the first call has begun to start the I/O thread; 0 before."""
+        self._runs = False
+        """Whether the I/O thread was started."""
+        self._start_lock = threading.Lock()
         self._abandoned = False
         self._calling_back = False
         self._ending: Promise[Any] | None = None
@@ -68,10 +73,24 @@ class Driver:
     # For the clients of the blocking API
 
     def start(self) -> None:
-        """Start the I/O thread."""
-        with DeferredSignals():
+        """Start the I/O thread, if it was not started yet. The first call of a client does so.
+
+        Until then a client has nothing that a child made by fork() could not use: servers such as gunicorn load a program, which makes its
+        clients, and then fork. Raises ForkedError if the parent has begun to start it.
+        """
+        if self._started_in not in (0, Process.id):
+            raise self._forked()
+        # Set before the lock is taken: a child that is forked now would wait for a lock that nobody releases.
+        self._started_in = Process.id
+        with DeferredSignals(), self._start_lock:
+            if self._runs:
+                return
+            if Process.id != self._pid:
+                self._stepper.renew()
+                self._pid = Process.id
             exits.began(self)
             self._thread.start()
+            self._runs = True
 
     @property
     def in_callback(self) -> bool:
@@ -85,17 +104,22 @@ class Driver:
         Raises IllegalStateError if the calling thread is already doing this client's work: a finalizer runs between any two bytecodes, and
         would wait for its own thread.
         """
+        if not (self._runs or self._stepper.closing):
+            self.start()
         if Process.id != self._pid:
-            raise ForkedError(
-                f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}: "
-                "its connections and its thread did not come along; create the client after fork()"
-            )
+            raise self._forked()
         if self._stepper.crash is not None:
             raise CrashedError(self.name, self._stepper.crash)
         if self._stepper.closing:
             raise ClosedError(f"{self.name} is closed")
         if self.is_within():
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
+
+    def _forked(self) -> ForkedError:
+        return ForkedError(
+            f"{self.name} was used in process {self._pid} and cannot be used in process {Process.id}: its connections and thread did not "
+            "come along; create the client after fork(), or do not use it before"
+        )
 
     def check_open(self) -> None:
         """Raise as check_usable() does; the blocking API does not restrict threads."""
@@ -138,6 +162,8 @@ class Driver:
         An exception of a signal handler is thrown into the flow where it waits, or raised by the program's code that the flow runs, or
         raised at the very end. In the last case the result is lost, and the caller has to undo the call with take_back().
         """
+        if not (self._runs or self._stepper.closing):
+            self.start()
         with DeferredSignals(self.wakeup) as signals:
             return self._run_steps(steps, signals)
 
@@ -158,9 +184,15 @@ class Driver:
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """Let the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock."""
+        """Let the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock that another thread
+        may hold.
+        """
         self._abandoned = True
-        self.wakeup()
+        if self._started_in:
+            self.wakeup()
+        else:
+            self._stepper.closing = True
+            self._finish()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until the I/O thread has ended. Return False if the time was over first."""
@@ -174,7 +206,7 @@ class Driver:
         In a callback, which runs on the I/O thread, this returns at once, and the thread ends after the callback. timeout_s: for how many
         seconds to wait for a callback that does not return; None waits without limit.
         """
-        if Process.id != self._pid:
+        if self._started_in and Process.id != self._pid:
             return
         self._stepper.closing = True
         self.wakeup()

@@ -116,6 +116,11 @@ class Stepper:
         self.engine.deferred.log(__name__).error("the client stops because of a bug in levada", error=crash)
         self.wakeup()
 
+    def renew(self) -> None:
+        """Replace what a child made by fork() shares with its parent. Called in the child, before the first step."""
+        self._selectable.renew()
+        self.engine.random.seed()
+
     def shut_down(self) -> None:
         """Close the engine and the sockets."""
         with self._baton:

@@ -353,6 +353,9 @@ class SimSelectable:
     def notify(self) -> None:
         """Do nothing: there are no other threads."""
 
+    def renew(self) -> None:
+        """Do nothing: a simulation shares nothing with another process."""
+
     def shutdown(self) -> None:
         """Close all connections."""
         for conn_id in list(self._links):

@@ -237,7 +237,7 @@ def test_M_B19_a_child_process_is_told_what_to_do_and_does_no_harm(client: Clien
     with os.fdopen(reader) as told:
         text = told.read()
     assert text.startswith(ForkedError.__name__)
-    assert f"created in process {os.getpid()}" in text
+    assert f"used in process {os.getpid()}" in text
     assert f"process {child}" in text
     assert "create the client after fork()" in text
     assert client.ask().brokers
