@@ -134,5 +134,5 @@ def test_a_scan_for_text_gives_what_comes_before_the_fault(kafka: EmbeddedKafka,
 
 
 def test_columns_that_are_to_be_text_are_a_list(kafka: EmbeddedKafka, topic: str) -> None:
-    with pytest.raises(TypeError, match=r"expected a list of columns, such as .*, got 'key'; write \['key'\]"):
+    with pytest.raises(TypeError, match=r"expected a list of columns that hold text, such as .*, got 'key'; write \['key'\]"):
         lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, text="key")

@@ -96,6 +96,7 @@ def test_clients_of_asyncio_are_scraped_from_another_thread(embedded: EmbeddedKa
 
 def test_an_exporter_does_not_keep_a_client_alive(embedded: EmbeddedKafka) -> None:
     consumer = lv.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers, client_id="w-dropped")
+    consumer.list_topics()
     with start_exporter(0, "127.0.0.1", clients=[consumer]) as exporter:
         thread = next(thread for thread in threading.enumerate() if "w-dropped" in thread.name)
         del consumer

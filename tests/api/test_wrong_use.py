@@ -352,11 +352,12 @@ def in_a_fork(use: Callable[[], object]) -> str:
     return text
 
 
-def test_a_client_created_before_a_fork_refuses_in_the_child_and_works_in_the_parent(embedded: Any, new_topic: Callable[..., str]) -> None:
+def test_a_client_used_before_a_fork_refuses_in_the_child_and_works_in_the_parent(embedded: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(embedded)
     servers = embedded.bootstrap_servers
     with lv.KafkaProducer(bootstrap_servers=servers) as producer, lv.KafkaConsumer(bootstrap_servers=servers) as consumer:
         producer.send(topic, value=b"before").result(timeout=10)
+        consumer.end_offsets([lv.TopicPartition(topic, 0)])
         with in_time():
             from_producer = in_a_fork(lambda: producer.send(topic, value=b"child"))
             from_consumer = in_a_fork(lambda: consumer.end_offsets([lv.TopicPartition(topic, 0)]))
