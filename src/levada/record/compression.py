@@ -16,7 +16,6 @@ from io import BytesIO
 from typing import TypeVar
 
 import cramjam
-import lz4.frame
 import zstandard
 
 from levada.errors import ConfigError, DecompressionError
@@ -213,48 +212,149 @@ def _snappy_size(chunk: memoryview) -> int:
 # --- lz4 ----------------------------------------------------------------------------------------------------------------------------
 
 _LZ4_KAFKA_DEFAULT = 9
-_LZ4_BEST_RATIO = 255
-_LZ4_SMALL = 64 * 1024
-LZ4_FLAGS_AT = 4  # After the magic number.
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_FLAGS_AT = len(_LZ4_MAGIC)
 LZ4_HAS_CONTENT_SIZE = 0x08
+_LZ4_INDEPENDENT = 0x20
+_LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_CHECKSUM, _LZ4_DICTIONARY = 0x10, 0x04, 0x01
+_LZ4_STORED = 1 << 31
+"""In the size of a block: the block is not compressed."""
+_LZ4_SIZE = struct.Struct("<I")
+_LZ4_PLAIN_HEADERS = {
+    _LZ4_MAGIC + b"\x60\x40\x82": 64 << 10,
+    _LZ4_MAGIC + b"\x60\x50\xfb": 256 << 10,
+    _LZ4_MAGIC + b"\x60\x60\x51": 1 << 20,
+    _LZ4_MAGIC + b"\x60\x70\x73": 4 << 20,
+}
+"""The headers, each with its checksum, of frames of independent blocks without checksums and sizes, by the largest block. Kafka's clients
+write such frames.
+"""
+_LZ4_HEADER, _LZ4_BLOCK = next(iter(_LZ4_PLAIN_HEADERS.items()))
+_lz4_scratch: list[bytearray] = []
+"""Buffers of _LZ4_BLOCK bytes that no call uses now."""
 
 
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
-    # In Java the default level 9 selects the fast compressor, every other level the slow one (KIP-390). This library's fast one is level 0.
-    packed: bytes = lz4.frame.compress(
-        data,
-        compression_level=0 if level in (None, _LZ4_KAFKA_DEFAULT) else level,
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-    return packed
+    # In Java the default level 9 selects the fast compressor, every other level the slow one (KIP-390).
+    blocks = _lz4_fast_blocks(memoryview(data)) if level in (None, _LZ4_KAFKA_DEFAULT) else _lz4_slow_blocks(data, level)
+    parts: list[Buffer] = [_LZ4_HEADER]
+    for size, block in blocks:
+        parts += (_LZ4_SIZE.pack(size), block)
+    parts.append(_LZ4_SIZE.pack(0))
+    return b"".join(parts)
 
 
-def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
-    if LZ4_FLAGS_AT < len(data) <= min(_LZ4_SMALL, max_bytes // _LZ4_BEST_RATIO) and not data[LZ4_FLAGS_AT] & LZ4_HAS_CONTENT_SIZE:
-        # One call takes half the time of streaming. It is safe: so small a frame cannot hold too much, and it announces no size to
-        # allocate.
-        whole: bytes
-        whole, used = lz4.frame.decompress(data, return_bytes_read=True)
-        if used == len(data):
-            return whole
-    return _lz4_stream(data, max_bytes)
+def _lz4_fast_blocks(view: memoryview) -> Iterator[tuple[int, Buffer]]:
+    """Yield the size field and the bytes of each block."""
+    for start in range(0, len(view), _LZ4_BLOCK):
+        plain = view[start : start + _LZ4_BLOCK]
+        packed = memoryview(cramjam.lz4.compress_block(plain, store_size=False))
+        yield (len(packed), packed) if len(packed) < len(plain) else (len(plain) | _LZ4_STORED, plain)
 
 
-def _lz4_stream(data: Buffer, max_bytes: int) -> bytes:
-    output = _Output(Codec.LZ4, data, max_bytes)
-    rest: Buffer | None = data
-    while rest:
-        frame = lz4.frame.LZ4FrameDecompressor()
-        while not frame.eof:
-            part = frame.decompress(rest, max_length=output.step)
-            rest = b""
-            output.add(part)
-            if not frame.eof and frame.needs_input:
-                raise EOFError("the frame is cut short")
-        rest = frame.unused_data
-    return output.joined()
+def _lz4_slow_blocks(data: Buffer, level: int | None) -> Iterator[tuple[int, Buffer]]:
+    """Yield the size field and the bytes of each block. The library has these levels for frames only, whose blocks have checksums."""
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))
+    frame = memoryview(compressor.finish())
+    for at, size in _lz4_blocks(frame, len(_LZ4_HEADER), _LZ4_BLOCK, 4)[0]:
+        yield size, frame[at : at + (size & ~_LZ4_STORED)]
+
+
+def _lz4_decompress(data: Buffer, max_bytes: int) -> Buffer:
+    view = memoryview(data)
+    largest = _LZ4_PLAIN_HEADERS.get(bytes(view[: len(_LZ4_HEADER)]))
+    if largest is not None:
+        blocks, end = _lz4_blocks(view, len(_LZ4_HEADER), largest, 0)
+        if end == len(view):
+            return _lz4_plain_frame(view, blocks, largest, max_bytes)
+    return _lz4_frames(view, max_bytes)
+
+
+def _lz4_plain_frame(view: memoryview, blocks: list[tuple[int, int]], largest: int, max_bytes: int) -> Buffer:
+    """Decompress the blocks of a frame with a header of _LZ4_PLAIN_HEADERS. The library's frames take twice as long for a small one."""
+    if len(blocks) == 1 and largest == _LZ4_BLOCK:
+        # To make and shrink a buffer of this size takes longer than to decompress a small block.
+        scratch = _lz4_scratch.pop() if _lz4_scratch else bytearray(_LZ4_BLOCK)
+        whole = bytes(memoryview(scratch)[: _lz4_blocks_into(scratch, view, blocks, largest, max_bytes)])
+        _lz4_scratch.append(scratch)
+        return whole
+    output = bytearray(min(len(blocks) * largest, max_bytes + largest))
+    del output[_lz4_blocks_into(output, view, blocks, largest, max_bytes) :]
+    return output
+
+
+def _lz4_blocks_into(output: bytearray, view: memoryview, blocks: list[tuple[int, int]], largest: int, max_bytes: int) -> int:
+    """Decompress blocks one after the other, and return the size of all. Raises DecompressionError beyond max_bytes."""
+    done = 0
+    with memoryview(output) as target:
+        for at, size in blocks:
+            if size & _LZ4_STORED:
+                stored = size ^ _LZ4_STORED
+                target[done : done + stored] = view[at : at + stored]
+                done += stored
+            else:
+                done += cramjam.lz4.decompress_block_into(view[at : at + size], target[done : done + largest])
+            if done > max_bytes:
+                raise _too_large(Codec.LZ4, view, max_bytes)
+    return done
+
+
+def _lz4_frames(view: memoryview, max_bytes: int) -> bytearray:
+    """Decompress frames of any kind. The library verifies their checksums."""
+    output = bytearray()
+    at = 0
+    while at < len(view) or not at:
+        end, bound = _lz4_extent(view, at)
+        part = bytearray(min(bound, max_bytes - len(output) + 1))
+        try:
+            size = cramjam.lz4.decompress_into(view[at:end], part)
+        except cramjam.DecompressionError as error:
+            if bound > len(part) and "write" in str(error):
+                raise _too_large(Codec.LZ4, view, max_bytes) from error
+            raise
+        if len(output) + size > max_bytes:
+            raise _too_large(Codec.LZ4, view, max_bytes)
+        del part[size:]
+        output = part if not output else output + part
+        at = end
+    return output
+
+
+def _lz4_extent(view: memoryview, at: int) -> tuple[int, int]:
+    """Return where the frame at a position ends, and the maximum number of bytes to which it decompresses. Reads only headers."""
+    if len(view) - at < len(_LZ4_HEADER):
+        raise EOFError("the frame is cut short")
+    if view[at : at + LZ4_FLAGS_AT] != _LZ4_MAGIC:
+        raise EOFError(f"no frame begins at byte {at}")
+    flags, sizes = view[at + LZ4_FLAGS_AT : at + LZ4_FLAGS_AT + 2]
+    code = sizes >> 4 & 7
+    if flags & _LZ4_DICTIONARY or code < 4:
+        raise EOFError("the frame needs a dictionary, or has blocks of an unknown size")
+    largest = 1 << (8 + 2 * code)
+    start = at + len(_LZ4_HEADER) + (8 if flags & LZ4_HAS_CONTENT_SIZE else 0)
+    blocks, end = _lz4_blocks(view, start, largest, 4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
+    end += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
+    if end > len(view):
+        raise EOFError("the frame is cut short")
+    return end, len(blocks) * largest
+
+
+def _lz4_blocks(view: memoryview, at: int, largest: int, checksum_bytes: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the position and the size field of each block of a frame, and where the blocks end. at: position of the first one's size."""
+    blocks: list[tuple[int, int]] = []
+    while True:
+        if at + 4 > len(view):
+            raise EOFError("the frame is cut short")
+        (size,) = _LZ4_SIZE.unpack_from(view, at)
+        at += 4
+        if not size:
+            return blocks, at
+        length = size & ~_LZ4_STORED
+        if length > min(largest, len(view) - at):
+            raise EOFError(f"a block of {length} bytes where {len(view) - at} remain, and {largest} are the most")
+        blocks.append((at, size))
+        at += length + checksum_bytes
 
 
 # --- zstd ---------------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@ import io
 import os
 import struct
 import tracemalloc
+from itertools import product
+from random import Random
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -120,11 +123,44 @@ def test_Z3_lz4_frames_are_what_java_reads() -> None:
     assert packed.endswith(bytes(4))
 
 
-@pytest.mark.parametrize("options", [{"block_linked": True}, {"content_checksum": True}, {"block_checksum": True}, {"store_size": True}])
-def test_Z3_lz4_frames_with_any_flag_are_read(options: dict[str, bool]) -> None:
-    data = os.urandom(1000) * 300
+LZ4_OPTIONS: list[dict[str, Any]] = [
+    {"block_size": size, "block_linked": linked, "block_checksum": of_blocks, "content_checksum": of_content, "store_size": announced}
+    for size in (lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX256KB, lz4.frame.BLOCKSIZE_MAX1MB, lz4.frame.BLOCKSIZE_MAX4MB)
+    for linked, of_blocks, of_content, announced in product((False, True), repeat=4)
+]
 
-    assert decompress(Codec.LZ4, lz4.frame.compress(data, **options)) == data
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 300_000, 5_000_000])
+def test_lz4_frames_of_every_kind_are_read_up_to_the_limit(size: int) -> None:
+    random = Random(size)
+    data = (random.randbytes(size // 3) + b"abc" * size)[:size]
+    for options in LZ4_OPTIONS if size < 1_000_000 else LZ4_OPTIONS[::5]:
+        frame = lz4.frame.compress(data, **options)
+        assert decompress(Codec.LZ4, frame, size) == data, options
+        if size:
+            with pytest.raises(DecompressionError):
+                decompress(Codec.LZ4, frame, size - 1)
+            with pytest.raises(DecompressionError):
+                decompress(Codec.LZ4, frame[:-1], size)
+
+
+@pytest.mark.parametrize("level", [None, 1, 9, 12, 17])
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 300_000])
+def test_Z3_what_is_compressed_with_lz4_has_the_header_of_javas_writer(level: int | None, size: int) -> None:
+    random = Random(size)
+    data = (random.randbytes(size // 2) + b"abc" * size)[:size]
+    frame = bytes(compress(Codec.LZ4, data, level))
+    assert frame.startswith(b"\x04\x22\x4d\x18\x60\x40\x82")
+    assert lz4.frame.decompress(frame) == data == decompress(Codec.LZ4, frame)
+
+
+def test_an_lz4_frame_of_ten_thousand_small_blocks_takes_no_more_than_the_limit() -> None:
+    one = bytes(compress(Codec.LZ4, b"x"))
+    frame = one[:7] + one[7:-4] * 10_000 + one[-4:]
+    tracemalloc.start()
+    assert decompress(Codec.LZ4, frame, 100_000) == b"x" * 10_000
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
 
 
 def test_lz4_frames_in_a_row_are_one_stream() -> None:
