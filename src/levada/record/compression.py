@@ -275,7 +275,10 @@ def _lz4_plain_frame(view: memoryview, blocks: list[tuple[int, int]], largest: i
     """Decompress the blocks of a frame with a header of _LZ4_PLAIN_HEADERS. The library's frames take twice as long for a small one."""
     if len(blocks) == 1 and largest == _LZ4_BLOCK:
         # To make and shrink a buffer of this size takes longer than to decompress a small block.
-        scratch = _lz4_scratch.pop() if _lz4_scratch else bytearray(_LZ4_BLOCK)
+        try:
+            scratch = _lz4_scratch.pop()
+        except IndexError:
+            scratch = bytearray(_LZ4_BLOCK)
         whole = bytes(memoryview(scratch)[: _lz4_blocks_into(scratch, view, blocks, largest, max_bytes)])
         _lz4_scratch.append(scratch)
         return whole
