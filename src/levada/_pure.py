@@ -42,7 +42,12 @@ class SourceFirst:
         return spec_from_file_location(name, found[0]) if found else None
 
 
+def is_wanted() -> bool:
+    """Whether LEVADA_PURE is set and not 0."""
+    return os.environ.get("LEVADA_PURE", "") not in ("", "0")
+
+
 def obey_environment() -> None:
-    """Make Python prefer sources to compiled modules if LEVADA_PURE is set and not 0."""
-    if os.environ.get("LEVADA_PURE", "") not in ("", "0") and SourceFirst not in sys.meta_path:
+    """Make Python prefer sources to compiled modules if is_wanted()."""
+    if is_wanted() and SourceFirst not in sys.meta_path:
         sys.meta_path.insert(0, SourceFirst)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import re
 import signal
 import time
@@ -678,6 +680,15 @@ def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     told = levada("broker", "--users", tmp_path / "users", code=2).err
     assert "line 2 is not NAME=PASSWORD" in told
     assert "secret" not in told
+
+
+def test_version_says_what_a_bug_report_needs() -> None:
+    told = {row["part"]: row["version"] for row in json.loads(on()("version").text)}
+    assert told["levada"] == lv.__version__
+    assert told["Python"].startswith(platform.python_version())
+    assert told["lz4"].startswith("cramjam 2")
+    assert told["botocore"] == "not installed" or told["botocore"][0].isdecimal()
+    assert "LEVADA_PURE is set" in on(LEVADA_PURE="1")("version").text
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import cache
 from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+from levada import _pure
 from levada.base.flow import Flow
 from levada.client.driver_interface import Host
 from levada.client.engine import Engine
@@ -21,6 +23,7 @@ from levada.config import AdminConfig, ClientConfig, ProducerConfig
 from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError
 from levada.logs import Log, of_a_client
+from levada.net import short_io
 from levada.net.resolver import canonical_addresses
 from levada.net.selectable import Selectable
 from levada.net.selector import Selector
@@ -53,7 +56,18 @@ def client_name(config: ClientConfig, kind: str) -> str:
 
 def selector_for(config: ClientConfig) -> Selector:
     """Return a Selector for one client."""
+    if not (short_io.COMPILED or _pure.is_wanted()):
+        _tell_of_interpreted_modules()
     return Selector(**settings_for_selector(config))
+
+
+@cache
+def _tell_of_interpreted_modules() -> None:
+    """Log a warning, once in a process."""
+    log.warning(
+        "levada is not compiled, and several times slower than it could be: install a wheel (pip install --only-binary levada levada), or "
+        "install a C compiler before it; LEVADA_PURE=1 says that it is meant to be so"
+    )
 
 
 def settings_for_selector(config: ClientConfig) -> dict[str, Any]:

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "top": Lazy("levada.cli.commands.top", "Watch a cluster: records per second, lag of groups, leaders."),
     "doctor": Lazy("levada.cli.commands.doctor", "Check the connection and the cluster step by step, and advise what to do."),
     "broker": Lazy("levada.cli.commands.broker", "Run a Kafka broker for tests and development."),
+    "version": Lazy("levada.cli.commands.version", "Print versions, and whether levada is compiled."),
     "completion": Lazy("levada.cli.commands.completion", "Print the script that completes commands in a shell."),
 }
 
