@@ -62,7 +62,8 @@ class Driver:
         """The process in which the first call has begun to start the I/O thread; 0 before."""
         self._runs = False
         """Whether the I/O thread was started."""
-        self._start_lock = threading.Lock()
+        self._starting = False
+        self._start_lock = threading.RLock()
         self._abandoned = False
         self._calling_back = False
         self._ending: Promise[Any] | None = None
@@ -83,14 +84,19 @@ class Driver:
         # Set before the lock is taken: a child that is forked now would wait for a lock that nobody releases.
         self._started_in = Process.id
         with DeferredSignals(), self._start_lock:
-            if self._runs:
+            # A finalizer that runs in here may use the client. The thread takes up its work in a moment.
+            if self._runs or self._starting:
                 return
-            if Process.id != self._pid:
-                self._stepper.renew()
-                self._pid = Process.id
-            exits.began(self)
-            self._thread.start()
-            self._runs = True
+            self._starting = True
+            try:
+                if Process.id != self._pid:
+                    self._stepper.renew()
+                    self._pid = Process.id
+                exits.began(self)
+                self._thread.start()
+                self._runs = True
+            finally:
+                self._starting = False
 
     @property
     def in_callback(self) -> bool:

@@ -408,3 +408,35 @@ def test_no_broker_is_a_bootstrap_error_within_the_time_of_the_call(connect: Con
         client.ask(0.5)
     assert time.monotonic() - started < 2
     assert "connection refused" in raised.value.causes[f"127.0.0.1:{port}"]
+
+
+def test_a_thread_that_cannot_be_started_is_started_by_the_next_call(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(kafka.bootstrap_servers)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            client.ask()
+    assert client.ask().brokers
+    client.driver.close(5)
+
+
+def test_a_finalizer_may_use_the_client_whose_thread_starts(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(kafka.bootstrap_servers)
+    start = threading.Thread.start
+    inner: list[Any] = []
+
+    def start_and_collect(thread: threading.Thread) -> None:
+        # As if the garbage collector ran here.
+        monkeypatch.undo()
+        client.driver.check_usable()
+        inner.append(client.driver)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_collect)
+    assert client.ask().brokers
+    assert inner == [client.driver]
+    client.driver.close(5)
