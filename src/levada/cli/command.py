@@ -62,8 +62,8 @@ OPTIONS: Mapping[str, Flags] = {
         str | None,
         None,
         ("-b", "--brokers"),
-        "Brokers to connect to first, separated by commas. Environment: LEVADA_BROKERS.",
-        {"metavar": "HOST:PORT,..."},
+        "Brokers to connect to first, separated by commas; port 9092 may be left out. Environment: LEVADA_BROKERS.",
+        {"metavar": "HOST[:PORT],..."},
     ),
     "option": Flags(
         list[str],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from levada.config import other_clients as foreign
+from levada.config.address import BROKER_PORT
 from levada.config.option import INT64_MAX, addresses, boolean, choice, integer, milliseconds, size_bytes, text
 from levada.config.security import SecurityConfig
 
@@ -27,7 +28,9 @@ class ClientConfig(SecurityConfig):
 
     bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
         "Brokers for the first connection: host:port separated by commas, or a list. Two or three are enough; they name all others. "
-        "The client then connects to the addresses in the brokers' advertised.listeners, so these must be reachable for it."
+        "The client then connects to the addresses in the brokers' advertised.listeners, so these must be reachable for it. A host "
+        "without a port has port 9092; Kafka's own client refuses it.",
+        default_port=BROKER_PORT,
     )
     client_id: str = text(
         "",

@@ -12,6 +12,7 @@ from typing import Any
 
 from levada.base.clock import duration_ms
 from levada.base.text import did_you_mean
+from levada.config.address import read_addresses
 from levada.dead_letter import DeadLetter
 from levada.types import is_topic_name
 
@@ -405,45 +406,21 @@ def tls_context(doc: str) -> Any:
     return Option("ssl.SSLContext", read, None, doc, annotation="SSLContext | None")
 
 
-def addresses(doc: str, *, required: bool = True) -> Any:
-    """Declare a list of host:port, given as text with commas or as a sequence. Its value is a tuple of (host, port) pairs."""
-    annotation = "str | Sequence[str | tuple[str, int]]"
+def addresses(doc: str, *, required: bool = True, default_port: int | None = None) -> Any:
+    """Declare a list of host:port, given as text with commas or as a sequence. Its value is a tuple of (host, port) pairs.
+
+    default_port: the port of an address that names none; None refuses such an address.
+    """
     return Option(
         "list",
-        _read_addresses,
+        lambda value: read_addresses(value, default_port),
         (),
         doc,
-        "host:port, ...",
-        annotation,
+        "host:port, ..." if default_port is None else "host[:port], ...",
+        "str | Sequence[str | tuple[str, int]]",
         required=required,
         aliases=("metadata.broker.list",) if required else (),
     )
-
-
-def _read_addresses(value: Any) -> tuple[tuple[str, int], ...]:
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, Sequence):
-        raise ValueError(f"expected 'host:port,host:port' or a list of such, got {value!r}")
-    found = tuple(_read_address(item.strip() if isinstance(item, str) else item) for item in items if item != "")
-    if not found:
-        raise ValueError("names no broker; give at least one host:port")
-    return found
-
-
-def _read_address(item: Any) -> tuple[str, int]:
-    if isinstance(item, tuple) and len(item) == 2:
-        host, port = item
-    elif isinstance(item, str):
-        host, _, port = item.rpartition(":")
-        if "://" in item:
-            raise ValueError(f"{item!r} is a URL; give host:port, and the protocol as security.protocol")
-    else:
-        raise ValueError(f"expected host:port, got {item!r}")
-    if any(character.isspace() for character in str(host)):
-        raise ValueError(f"{item!r} has white space in an address; separate addresses by commas")
-    if not host or not str(port).isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"expected host:port with a port from 1 to 65535, got {item!r}")
-    return host.strip("[]"), int(port)
 
 
 def _literal(values: Sequence[str | int]) -> str:

@@ -217,7 +217,8 @@ class ClientSettings(SecuritySettings, total=False):
 
     bootstrap_servers: str | Sequence[str | tuple[str, int]]
     """Brokers for the first connection: host:port separated by commas, or a list. Two or three are enough; they name all others. The client
-    then connects to the addresses in the brokers' advertised.listeners, so these must be reachable for it."""
+    then connects to the addresses in the brokers' advertised.listeners, so these must be reachable for it. A host without a port has port
+    9092; Kafka's own client refuses it."""
 
     client_id: str
     """Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1."""

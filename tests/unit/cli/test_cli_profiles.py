@@ -44,6 +44,11 @@ def test_a_profile_has_settings_under_kafkas_names(config: Write) -> None:
     assert profile.output == "json"
 
 
+def test_brokers_without_a_port_have_the_usual_one() -> None:
+    settings = settings_of({}, brokers="localhost,[::1]:9093", options=(), profile=None).of(AdminConfig)
+    assert AdminConfig.parse(settings).bootstrap_servers == (("localhost", 9092), ("::1", 9093))
+
+
 def test_default_names_the_profile_that_is_used_without_a_name(config: Write) -> None:
     path = config('default = "b"\n[profiles.a]\nbrokers = "a:1"\n[profiles.b]\nbrokers = "b:1"\n')
     assert read_profile(path, None).settings["bootstrap.servers"] == "b:1"

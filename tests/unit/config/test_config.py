@@ -38,11 +38,14 @@ def test_dotted_and_snake_case_are_the_same_key() -> None:
     [
         ("a:9092, b:9093", (("a", 9092), ("b", 9093))),
         (["a:9092", "[::1]:9093"], (("a", 9092), ("::1", 9093))),
-        ("metadata", None),
-        ("http://a:9092", None),
-        ("a:0", None),
+        ("localhost", (("localhost", 9092),)),
+        ("a, b:9093,[::1]", (("a", 9092), ("b", 9093), ("::1", 9092))),
+        (("a", "10.0.0.7"), (("a", 9092), ("10.0.0.7", 9092))),
+        (["::1", "fe80::1%eth0", ("::1", 9093), ("[::1]", "9094")], (("::1", 9092), ("fe80::1%eth0", 9092), ("::1", 9093), ("::1", 9094))),
+        ("2001:db8:0:0:0:0:0:1:9093", (("2001:db8:0:0:0:0:0:1", 9093),)),
+        ("b-1.my_cluster.x.kafka.eu-west-1.amazonaws.com.", (("b-1.my_cluster.x.kafka.eu-west-1.amazonaws.com.", 9092),)),
         ("", None),
-        (9092, None),
+        (" , ", None),
     ],
 )
 def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: Any) -> None:
@@ -51,6 +54,42 @@ def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: An
             AdminConfig.parse(bootstrap_servers=value)
     else:
         assert AdminConfig.parse(bootstrap_servers=value).bootstrap_servers == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("http://a:9092", "'http://a:9092' is a URL; give host:port, and the protocol as security.protocol"),
+        ("a:0", "expected host:port with a port from 1 to 65535, got 'a:0'"),
+        ("a:65536", "expected host:port with a port from 1 to 65535, got 'a:65536'"),
+        ("a:", "expected host:port with a port from 1 to 65535, got 'a:'"),
+        (":9092", "expected host:port with a port from 1 to 65535, got ':9092'"),
+        ("a:kafka", "expected host:port with a port from 1 to 65535, got 'a:kafka'"),
+        ("a:\xb2", "expected host:port with a port from 1 to 65535, got 'a:\xb2'"),
+        ("9092", "'9092' is a port without a host; expected host:port"),
+        (9092, "expected 'host:port,host:port' or a list of such, got 9092"),
+        (("a", 9092), "expected host:port, got 9092; host and port are one text, such as 'localhost:9092'"),
+        ([(None, 9092)], "expected host:port, got (None, 9092)"),
+        ("${BROKERS}", "'${BROKERS}' is no host name and no IP address"),
+        ("a;b", "'a;b' is no host name and no IP address"),
+        ("a/b:9092", "'a/b' is no host name and no IP address"),
+        ("me:secret@a:9092", "an address contains @; give host:port, and user and password as sasl.username and sasl.password"),
+        ("[::1", "'[:' is no host name and no IP address"),
+        ("[::1]x:9092", "'[::1]x' is no host name and no IP address"),
+        ("2001:db8::1:9092", "is an IPv6 address with a port, or one without; write [2001:db8::1]:9092 or [2001:db8::1:9092]"),
+        ("1:2:3:9092", "'1:2:3' is no host name and no IP address"),
+    ],
+)
+def test_addresses_that_cannot_be_used_are_refused_with_the_reason(value: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as raised:
+        AdminConfig.parse(bootstrap_servers=value)
+    assert str(raised.value).startswith("'bootstrap.servers': ")
+
+
+def test_controllers_have_no_usual_port() -> None:
+    with pytest.raises(ConfigError, match=r"'bootstrap\.controllers': expected host:port with a port"):
+        AdminConfig.parse(bootstrap_controllers="a")
+    assert AdminConfig.parse(bootstrap_controllers="a:9093,[::1]:9094").bootstrap_controllers == (("a", 9093), ("::1", 9094))
 
 
 @pytest.mark.parametrize("servers", ["localhost:9092 localhost:9093", "a:1,b :2", ["a:1 b:2"], [("a b", 1)], "a:1\nb:2"])

@@ -47,7 +47,7 @@ def copy(
     ] = None,
     to_profile: Annotated[str | None, Option("--to-profile", metavar="NAME", help="Profile of the cluster to write to.")] = None,
     to_brokers: Annotated[
-        str | None, Option("--to-brokers", metavar="HOST:PORT,...", help="Brokers of the cluster to write to, without other settings.")
+        str | None, Option("--to-brokers", metavar="HOST[:PORT],...", help="Brokers of the cluster to write to, without other settings.")
     ] = None,
     offset: Annotated[
         str | None, Option("-o", "--offset", metavar="OFFSETS", help="Range to copy. Default: all records that exist now.")
