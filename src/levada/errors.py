@@ -340,6 +340,10 @@ class SslAuthenticationError(AuthenticationError):
     """The TLS handshake failed: one side does not accept the other's certificate, or they share no version. It is not retried."""
 
 
+class ProxyAuthenticationError(AuthenticationError):
+    """The proxy of `proxy.url` refused the user and password, or wants them. It is not retried."""
+
+
 class SaslAuthenticationError(AuthenticationError, BrokerError):
     """The broker refused the credentials."""
 

@@ -14,6 +14,7 @@ from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, Step, worst
 from levada.cli.doctor.questions import Scope
 from levada.testing import Authority, EmbeddedKafka
+from proxies import TestProxy
 
 TIMEOUT_S = 2.0
 USER, PASSWORD = "alice", "of alice"
@@ -210,3 +211,17 @@ def test_a_clock_that_differs(kafka: Any) -> None:
     settings = {"bootstrap_servers": kafka.bootstrap_servers}
     fault = next(one for one in faults(settings, lambda: now_ms() - 60_000) if one.step is Step.CLOCK)
     assert "ahead of this machine's" in fault.found
+
+
+def test_through_a_proxy_the_client_alone_finds_out() -> None:
+    with EmbeddedKafka() as kafka, TestProxy(users={USER: PASSWORD}, names={"broker.inside": "127.0.0.1"}) as proxy:
+        for server in kafka._servers:
+            server._advertised_host = "broker.inside"
+            server.node.advertise("broker.inside", server.endpoints[0].port, server.endpoints[0].listener)
+        port = kafka.bootstrap_servers.rpartition(":")[2]
+        settings = {"bootstrap.servers": f"broker.inside:{port}", "proxy.url": proxy.url("socks5h", "alice:of%20alice")}
+        assert faults(settings) == []
+        step, text, _ = the_fault({**settings, "proxy.url": proxy.url("socks5h", "alice:wrong")})
+        assert (step, "it refuses the user or the password" in text) == (Step.TCP, True)
+        step, text, _ = the_fault({**settings, "bootstrap.servers": closed_port()})
+        assert "refused its connection: nothing listens there" in text

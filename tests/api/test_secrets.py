@@ -20,6 +20,7 @@ from levada.errors import KafkaError, SaslAuthenticationError
 from levada.net.sasl.scram import ScramServer
 from levada.oauth import allow_token_endpoints
 from levada.testing import Authority, EmbeddedKafka, EmbeddedTokenEndpoint
+from proxies import TestProxy
 
 PLANTED = "planted-8a1f"
 MODULE = "org.apache.kafka.common.security"
@@ -30,7 +31,7 @@ BY_PASSWORD = {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password":
 BY_TOKEN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
 
 
-def settings_with(folder: Path, endpoint: str) -> Mapping[str, dict[str, Any]]:
+def settings_with(folder: Path, endpoint: str, proxy: str) -> Mapping[str, dict[str, Any]]:
     """For each option that has a secret, settings with one that cannot work."""
     (folder / "key.pem").write_text(PEM)
     (folder / "key.p12").write_text("no PKCS12")
@@ -53,6 +54,13 @@ def settings_with(folder: Path, endpoint: str) -> Mapping[str, dict[str, Any]]:
             "sasl.oauthbearer.client.credentials.client.secret": PLANTED,
         },
         "sasl.oauthbearer.assertion.private.key.passphrase": {**by_assertion, "sasl.oauthbearer.assertion.private.key.passphrase": PLANTED},
+        "proxy.url": {"proxy.url": f"socks5://u:{PLANTED}@{proxy}"},
+        "sasl.oauthbearer.token.endpoint.proxy.url": {
+            **asked,
+            "sasl.oauthbearer.client.credentials.client.id": "u",
+            "sasl.oauthbearer.client.credentials.client.secret": "another",
+            "sasl.oauthbearer.token.endpoint.proxy.url": f"http://u:{PLANTED}@{proxy}",
+        },
         "ssl.key.password": {**by_key, "ssl.key.password": PLANTED},
         "ssl.keystore.key": {"security.protocol": "SSL", "ssl.keystore.key": PEM, "ssl.keystore.certificate.chain": CHAIN},
         "ssl.keystore.password": {**stored, "ssl.keystore.password": PLANTED},
@@ -75,6 +83,12 @@ def endpoint() -> Iterator[str]:
         allow_token_endpoints([tokens.url])
         yield tokens.url
         allow_token_endpoints(None)
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[str]:
+    with TestProxy(users={"u": "another"}) as proxy:
+        yield f"127.0.0.1:{proxy.port}"
 
 
 def shown_by(error: BaseException, handed_over: Mapping[str, Any]) -> str:
@@ -100,15 +114,15 @@ def shown_by(error: BaseException, handed_over: Mapping[str, Any]) -> str:
 
 
 def test_M_D11_every_option_with_a_secret_is_tried(tmp_path: Path) -> None:
-    tried = settings_with(tmp_path, "http://a/")
+    tried = settings_with(tmp_path, "http://a/", "a:1")
     assert set(OPTIONS) <= set(tried)
 
 
 @pytest.mark.parametrize("option", [*OPTIONS, "sasl.oauth.token.provider"])
 def test_M_D11_a_planted_secret_is_found_nowhere(
-    option: str, kafka: EmbeddedKafka, endpoint: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    option: str, kafka: EmbeddedKafka, endpoint: str, proxy: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = {"bootstrap.servers": kafka.bootstrap_servers, **settings_with(tmp_path, endpoint)[option]}
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, **settings_with(tmp_path, endpoint, proxy)[option]}
     shown = [repr(kind.parse(settings)) for kind in (ProducerConfig, ConsumerConfig, AdminConfig)]
     if option in OPTIONS:
         assert f"{option}={HIDDEN}" in shown[0]

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "sync": BELOW_API | {"config", "serialization", "api"},
     "aio": BELOW_API | {"config", "serialization", "api"},
     "broker": {"net", "protocol", "record", "wire", "config"},
-    "registry": {"config", "serialization"},
+    "registry": {"config", "net", "serialization"},
     "otel": {"api"},
     "exactly_once": {"sync"},
     "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
@@ -65,7 +65,13 @@ PUBLIC = {"levada", *(f"levada.sync.{room}" for room in ("producer", "consumer",
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
 PURE = ("wire", "record", "protocol")
 SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
-MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver", "levada.broker.network.server"}
+MAY_BLOCK = {
+    "levada.net.selector",
+    "levada.net.opening",
+    "levada.net.resolver",
+    "levada.net.proxy.blocking",
+    "levada.broker.network.server",
+}
 
 EXTRAS = {
     "pyarrow",

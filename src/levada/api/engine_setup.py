@@ -80,6 +80,7 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
         "keepalive_idle_ms": config.socket_keepalive_idle_ms,
         "user_timeout_ms": config.socket_user_timeout_ms,
         "transport": transport_for(config),
+        "proxy": config.proxy_url,
     }
 
 
@@ -156,6 +157,7 @@ def settings_for_engine(config: ClientConfig, client_id: str) -> EngineSettings:
         rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         bootstrap_wait=config.bootstrap_wait,
         security_protocol=config.security_protocol,
+        proxy=str(config.proxy_url or ""),
         fallback=fallback(config.broker_version_fallback),
     )
 

@@ -189,6 +189,7 @@ def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], 
     if config.https_ca_location is not None:
         check_authorities("https.ca.location", config.https_ca_location)
     of_all: Any = {"scope": config.sasl_oauthbearer_scope, "ca_location": config.https_ca_location}
+    of_all["proxy"] = config.sasl_oauthbearer_token_endpoint_proxy_url
     of_all |= {"extensions": extensions, "clock": clock}
     if source == "client credentials":
         client_id = config.sasl_oauthbearer_client_credentials_client_id or ""

@@ -185,4 +185,4 @@ def _connection_states(settings: EngineSettings, random: Random) -> ConnectionSt
 
 def _failures(settings: EngineSettings, log: DeferredLog) -> Failures:
     has_fallback = settings.fallback is not None
-    return Failures(log, settings.security_protocol, has_fallback=has_fallback, waits=settings.bootstrap_wait)
+    return Failures(log, settings.security_protocol, settings.proxy, has_fallback=has_fallback, waits=settings.bootstrap_wait)

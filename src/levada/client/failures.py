@@ -59,12 +59,14 @@ class Failures:
     """The connection failures of one client. Each cause is logged once per address. Until a request is answered there, repetitions are
     logged at DEBUG.
 
-    has_fallback: whether broker.version.fallback is set, so that brokers are not asked for their versions. waits: bootstrap.wait.
+    proxy: the proxy that all connections pass through; "" for none. has_fallback: whether broker.version.fallback is set, so that brokers
+    are not asked for their versions. waits: bootstrap.wait.
     """
 
-    def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool, waits: bool) -> None:
+    def __init__(self, log: DeferredLog, security_protocol: str, proxy: str, *, has_fallback: bool, waits: bool) -> None:
         self._log = log
         self._security_protocol = security_protocol
+        self._proxy = proxy
         self._has_fallback = has_fallback
         self._waits = waits
         self._untold: list[tuple[ConnectionKey, str, str]] | None = None if waits else []
@@ -84,6 +86,7 @@ class Failures:
             first_bytes=disconnect.first_bytes,
             detail=disconnect.cause,
             security_protocol=self._security_protocol,
+            proxy=self._proxy,
         )
         if not self._has_fallback:
             return cause
@@ -98,7 +101,7 @@ class Failures:
         if_late: how it ends if it is not established in time. waits_for: what it waits for apart from the broker, "" for nothing.
         """
         ending = if_late if known.state is ConnectionState.CONNECTING else Ending.UNANSWERED
-        return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
+        return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol, proxy=self._proxy)
 
     def note(
         self,

@@ -31,5 +31,7 @@ class EngineSettings:
     rebootstrap_trigger_ms: int
     bootstrap_wait: bool
     security_protocol: str
+    proxy: str
+    """The proxy of all connections, for error messages; "" for none."""
     fallback: BrokerVersions | None
     """The API versions of broker.version.fallback; None where each broker is asked."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from levada.base.proxy import Proxy
 from levada.config import other_clients as foreign
 from levada.config.address import BROKER_PORT
 from levada.config.option import INT64_MAX, addresses, boolean, choice, integer, milliseconds, size_bytes, text
+from levada.config.proxy import proxy
 from levada.config.security import SecurityConfig
+from levada.errors import ConfigError
 
 COMMON_NOT_YET = {
     "sasl.*": foreign.SASL,
@@ -106,6 +109,12 @@ class ClientConfig(SecurityConfig):
     metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
         300_000, "Also connect to bootstrap.servers again if the known brokers have returned no metadata for this long (KIP-1102)."
     )
+    proxy_url: Proxy | None = proxy(
+        "Proxy for all connections to brokers: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT). "
+        "socks5h:// and http:// have the proxy look up the brokers' names; with socks5:// this client does. TLS and SASL are between this "
+        "client and the broker. The environment's proxies are not used. Not a Kafka setting.",
+        aliases=("socks5.proxy",),
+    )
     max_response_bytes: int = size_bytes(
         1 << 30,
         "Refuse a response whose size field is larger than this. Not a Kafka setting: Kafka's own client accepts any size.",
@@ -121,6 +130,8 @@ class ClientConfig(SecurityConfig):
 
     def _check(self) -> None:
         super()._check()
+        if self.proxy_url is not None and self.proxy_url.resolves_names and self.client_dns_lookup != "use_all_dns_ips":
+            raise ConfigError(f"'client.dns.lookup={self.client_dns_lookup}' looks names up here, and 'proxy.url' has the proxy do that")
         # If only the base is set, above the maximum's default, Java's client uses the base as a fixed delay.
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")

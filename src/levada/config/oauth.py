@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from levada.base.proxy import Proxy
 from levada.config.base import Config
 from levada.config.option import (
     INT32_MAX,
@@ -20,6 +21,7 @@ from levada.config.option import (
     text,
     token_provider,
 )
+from levada.config.proxy import proxy
 from levada.errors import ConfigError
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -55,7 +57,10 @@ class OAuthConfig(Config):
     sasl_oauthbearer_token_endpoint_url: str | None = text(
         None,
         "URL that issues tokens (KIP-768). Only https://, unless the program allows the address with "
-        "levada.oauth.allow_token_endpoints(). A proxy is read from the environment.",
+        "levada.oauth.allow_token_endpoints(). For a proxy see sasl.oauthbearer.token.endpoint.proxy.url.",
+    )
+    sasl_oauthbearer_token_endpoint_proxy_url: Proxy | None = proxy(
+        "Proxy for the token endpoint, like proxy.url. Default: the proxy of the environment (https_proxy, no_proxy). Not a Kafka setting."
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = text(
         None,

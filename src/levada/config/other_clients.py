@@ -21,7 +21,6 @@ _CALLBACK: Final = "pass on_delivery to send(), for each record"
 _ALWAYS_ON: Final = "it is always on"
 _TICKETS: Final = "levada fetches tickets with sasl.kerberos.keytab, and renews them before they expire"
 _NO_PLACE: Final = "levada has nothing like it"
-_PROXY: Final = "levada does not support proxies yet"
 _TOPIC_SETTINGS: Final = "levada has no settings per topic; give them as settings of the client"
 
 CLIENT: Final[Mapping[str, str]] = {
@@ -59,7 +58,6 @@ CLIENT: Final[Mapping[str, str]] = {
     "opaque": _NO_PLACE,
     "open.cb": _NO_PLACE,
     "plugin.library.paths": _NO_PLACE,
-    "proxy.url": _PROXY,
     "reconnect.backoff.jitter.ms": "pauses always vary by 20 %; see reconnect.backoff.ms",
     "resolve.cb": _NO_PLACE,
     "sasl.kerberos.domain.name": "leave it out; a broker's principal contains its advertised host name",
@@ -77,7 +75,6 @@ CLIENT: Final[Mapping[str, str]] = {
     "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? Its value for the system's choice is -1, not 0",
     "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? Its value for the system's choice is -1, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",
-    "socks5.proxy": _PROXY,
     "security.providers": _OPENSSL,
     "ssl.engine.factory.class": _OPENSSL,
     "ssl.keymanager.algorithm": _OPENSSL,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from levada.base.proxy import Proxy
 from levada.config.base import Config
 from levada.config.option import (
     INT32_MAX,
@@ -22,11 +23,12 @@ from levada.config.option import (
     text,
     tls_context,
 )
+from levada.config.proxy import proxy
 from levada.errors import ConfigError
 
 _PEM = "keys and certificates are read from PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location, or ssl.context"
 _OAUTH = "set bearer.auth.token.provider to a function that returns an OAuth token"
-_PROXY = "levada connects to a registry without proxy"
+_PROXY = "did you mean 'proxy.url', such as http://user:password@host:3128?"
 
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 
@@ -108,10 +110,9 @@ class RegistryConfig(Config):
         },
         **{f"{prefix}ssl.{store}.*": _PEM for prefix in ("", "schema.registry.") for store in ("truststore", "keystore")},
         "schema.registry.ssl.*": _PEM,
-        "http.proxy": _PROXY,
-        "proxy.*": _PROXY,
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("http.proxy", "proxy", "proxy.host", "proxy.port"), _PROXY),
         "timeout": "did you mean 'http.read.timeout.ms' (one answer) or 'default.api.timeout.ms' (a whole call)? They are milliseconds",
         "max.schemas.per.subject": "did you mean 'cache.capacity'?",
         "cache.ttl": "schemas by id never change and are kept; for the latest version of a subject see 'cache.latest.ttl.sec'",
@@ -147,6 +148,10 @@ class RegistryConfig(Config):
     )
     ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")
+    proxy_url: Proxy | None = proxy(
+        "Proxy for all connections to the registry: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 "
+        "(CONNECT). socks5h:// and http:// have the proxy look up the registry's name. The environment's proxies are not used."
+    )
     http_connect_timeout_ms: int = milliseconds(10_000, "Time limit for a connection to be established, including TLS.", low=1)
     http_read_timeout_ms: int = milliseconds(
         30_000, "Longest time without data from the registry while the client waits for an answer.", low=1

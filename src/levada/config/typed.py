@@ -27,8 +27,11 @@ class OAuthSettings(TypedDict, total=False):
     connections of a client share one token until most of its lifetime is over. Not a setting of Java's client."""
 
     sasl_oauthbearer_token_endpoint_url: str | None
-    """URL that issues tokens (KIP-768). Only https://, unless the program allows the address with levada.oauth.allow_token_endpoints(). A
-    proxy is read from the environment."""
+    """URL that issues tokens (KIP-768). Only https://, unless the program allows the address with levada.oauth.allow_token_endpoints(). For
+    a proxy see sasl.oauthbearer.token.endpoint.proxy.url."""
+
+    sasl_oauthbearer_token_endpoint_proxy_url: str | None
+    """Proxy for the token endpoint, like proxy.url. Default: the proxy of the environment (https_proxy, no_proxy). Not a Kafka setting."""
 
     sasl_oauthbearer_client_credentials_client_id: str | None
     """Client id for the token endpoint. Java's sasl.jaas.config with clientId and clientSecret works too."""
@@ -292,6 +295,11 @@ class ClientSettings(SecuritySettings, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     """Also connect to bootstrap.servers again if the known brokers have returned no metadata for this long (KIP-1102). Default: 300000
     ms."""
+
+    proxy_url: str | None
+    """Proxy for all connections to brokers: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT).
+    socks5h:// and http:// have the proxy look up the brokers' names; with socks5:// this client does. TLS and SASL are between this client
+    and the broker. The environment's proxies are not used. Not a Kafka setting."""
 
     max_response_bytes: int
     """Refuse a response whose size field is larger than this. Not a Kafka setting: Kafka's own client accepts any size. Default: 1073741824
@@ -602,6 +610,10 @@ class RegistrySettings(TypedDict, total=False):
 
     ssl_context: SSLContext | None
     """An ssl.SSLContext to use instead of the other ssl settings."""
+
+    proxy_url: str | None
+    """Proxy for all connections to the registry: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT).
+    socks5h:// and http:// have the proxy look up the registry's name. The environment's proxies are not used."""
 
     http_connect_timeout_ms: int
     """Time limit for a connection to be established, including TLS. Default: 10000 ms."""

@@ -37,12 +37,22 @@ _GREETINGS: Sequence[tuple[bytes, str]] = (
 _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
 
 
-def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT") -> str:
+def diagnose(
+    ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT", proxy: str = ""
+) -> str:
     """Return a text with the probable cause of a connection's end, and the remedy. It does not contain the address.
 
     first_bytes: the first bytes that the peer has sent. detail: the text of the operating system or the decoder, used if no better cause is
-    known.
+    known. proxy: the proxy that the connection passes through; "" for none.
     """
+    if proxy:
+        is_of_proxy = doing is Doing.CONNECTING and ending in _OF_PROXY
+        cause = _OF_PROXY[ending] + _in_brackets(detail) if is_of_proxy else _cause(ending, doing, first_bytes, detail, security_protocol)
+        return f"through the proxy {proxy}: {cause}"
+    return _cause(ending, doing, first_bytes, detail, security_protocol)
+
+
+def _cause(ending: Ending, doing: Doing, first_bytes: bytes, detail: str, security_protocol: str) -> str:
     invalid_peer = _invalid_peer(first_bytes, security_protocol)
     if invalid_peer is not None and doing not in (Doing.ASKING_FIRST, Doing.WORKING):
         return invalid_peer
@@ -62,6 +72,16 @@ def is_invalid_peer(first_bytes: bytes) -> bool:
     return _invalid_peer(first_bytes, "") is not None
 
 
+_OF_PROXY = {
+    Ending.REFUSED: "connection refused: nothing listens there; is the proxy up, and is its port in proxy.url right?",
+    Ending.UNREACHABLE: "the proxy cannot be reached",
+    Ending.UNRESOLVED: "a host name does not resolve",
+    Ending.LOOKUP_TIMED_OUT: "the host name was not looked up in time: the system's name service is slow, or out of reach",
+    Ending.CONNECT_TIMED_OUT: "the proxy does not answer the connection attempt: a firewall, a wrong address, or a host that is down",
+    Ending.PROXY_TIMED_OUT: "it accepts connections, but did not connect to the broker in time: a firewall behind it, a broker that is "
+    "down, or a server that is no such proxy",
+}
+"""What the end of a connection attempt means if it was made to a proxy."""
 _NO_HANDSHAKE = "accepts connections, but the handshake of TLS did not end"
 _SILENT_LISTENERS = "a listener without TLS, a proxy whose broker is down, or a broker with too much to do"
 _WITHOUT_LOGIN = {"PLAINTEXT": "SASL_PLAINTEXT", "SSL": "SASL_SSL"}
@@ -104,7 +124,7 @@ def _plain(ending: Ending, detail: str) -> str:
         return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
     if ending is Ending.HANDSHAKE_TIMED_OUT:
         return f"{_NO_HANDSHAKE}{_in_brackets(detail)}: {_SILENT_LISTENERS}; check security.protocol and the port"
-    if detail and ending in (Ending.UNANSWERED, Ending.TLS_FAILED, Ending.TLS_REFUSED):
+    if detail and ending in (Ending.UNANSWERED, Ending.TLS_FAILED, Ending.TLS_REFUSED, Ending.PROXY_FAILED, Ending.PROXY_REFUSED):
         return detail
     return f"{ending.value}{_in_brackets(detail)}"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import TypeAlias
 
+from levada.net.proxy.tunnel import Tunnel
 from levada.net.resolver import Address, Route
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, ending_of, text_of
 
@@ -20,19 +21,25 @@ SocketOption: TypeAlias = tuple[int, int, int]
 
 
 class Opening:
-    """An attempt to establish a connection: the address that is being tried, and why the earlier addresses failed."""
+    """An attempt to establish a connection: the address that is being tried, and why the earlier addresses failed.
 
-    def __init__(self, conn_id: ConnId, route: Route) -> None:
+    named: the host that the program or a broker has named; with a proxy, the host of the proxy. tunnel: the handshake with a proxy, once
+    the socket is connected.
+    """
+
+    def __init__(self, conn_id: ConnId, route: Route, named: str) -> None:
         self.conn_id = conn_id
         self.route = route
+        self.named = named
         self.socket: socket.socket | None = None
+        self.tunnel: Tunnel | None = None
         self.address: Address | None = None
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
 
     def attempt_failed(self, error: Exception) -> None:
         """Record why the address that was tried last could not be reached."""
         ending = ending_of(error)
-        where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
+        where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.named else ""
         what = "" if ending is Ending.REFUSED else text_of(error)
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "; ".join(filter(None, [where, what])), ending)
 

@@ -16,10 +16,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Address(NamedTuple):
-    """One IP address and port that a socket can connect to."""
+    """One IP address and port that a socket can connect to.
+
+    target: the host and port that a proxy at this address is asked for; None without a proxy.
+    """
 
     family: int
     sockaddr: tuple[Any, ...]
+    target: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         host, port = self.sockaddr[:2]
@@ -38,6 +42,11 @@ def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Add
     flags = socket.AI_NUMERICHOST if literal_only else 0
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
+
+
+def literal(host: str, port: int) -> Sequence[Address]:
+    """Return the address of a host that is an IP address, without asking a name server. Raises OSError or ValueError for a name."""
+    return look_up(host, port, literal_only=True)
 
 
 def canonical_addresses(
@@ -102,12 +111,15 @@ class Route:
 class Resolver:
     """Looks up the host names of routes in other threads. notify: called in such a thread when its look-up has ended.
 
+    lookup: finds the addresses of a name, and may take long. literal: does the same where no name server is needed, and raises otherwise.
+
     A look-up cannot be interrupted, so it may last longer than the attempt that started it. Then the next attempt uses its result.
     """
 
-    def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
+    def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up, literal: Lookup = literal) -> None:
         self._notify = notify
         self._lookup = lookup
+        self._literal = literal
 
     def start(self, route: Route) -> None:
         """Start to look up the host name of a route, unless a look-up is running. For an IP address, the result is stored at once."""
@@ -115,7 +127,7 @@ class Resolver:
             return
         route.pending = True
         try:
-            route.found(look_up(route.host, route.port, literal_only=True))
+            route.found(self._literal(route.host, route.port))
         except (OSError, ValueError, OverflowError):
             self._start_thread(route)
 

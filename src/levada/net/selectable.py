@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from levada.errors import ProtocolError
+from levada.net.proxy.handshake import ProxyError
 from levada.net.tls.errors import TlsError
 from levada.wire.varint import Bytes
 
@@ -49,6 +50,9 @@ class Ending(Enum):
     REFUSED = "connection refused"
     UNREACHABLE = "the host cannot be reached"
     CONNECT_TIMED_OUT = "the connection was not made in time"
+    PROXY_TIMED_OUT = "the proxy did not connect in time"
+    PROXY_FAILED = "the proxy did not connect"
+    PROXY_REFUSED = "the proxy refused the login"
     HANDSHAKE_TIMED_OUT = "the handshake of TLS did not end in time"
     CLOSED = "the broker closed the connection"
     RESET = "the broker reset the connection"
@@ -164,6 +168,8 @@ def ending_of(error: Exception) -> Ending:
     """Return the ending that belongs to the error of a connection."""
     if isinstance(error, ProtocolError):
         return Ending.BAD_FRAME
+    if isinstance(error, ProxyError):
+        return Ending.PROXY_REFUSED if error.is_refusal else Ending.PROXY_FAILED
     if isinstance(error, TlsError):
         return Ending.TLS_REFUSED if error.is_refusal else Ending.TLS_FAILED
     return _ENDINGS.get(error.errno or 0, Ending.FAILED) if isinstance(error, OSError) else Ending.FAILED

@@ -8,8 +8,8 @@ epoll, kqueue and /dev/poll see a socket registered while they wait; for the oth
 follows when something to report comes up outside process() while a thread waits.
 
 A frame is first written without asking the operating system whether it would fit, because it nearly always does; write interest is only
-registered for the rest. A connection passes through three tables: _opening (its name is looked up, or its socket connects), _channels (it
-works) and _ending (the other side is gone, but frames that it sent before may still be delivered).
+registered for the rest. A connection passes through three tables: _opening (its name is looked up, its socket connects, or a proxy
+connects to the broker), _channels (it works) and _ending (the other side is gone, but frames that it sent before may still be delivered).
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from levada.base.clock import first_wait_s
+from levada.base.proxy import Proxy
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net import short_io
 from levada.net.channel import Channel
 from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed, socket_options
-from levada.net.resolver import Lookup, Resolver, Route, look_up
+from levada.net.proxy.tunnel import Tunnel, through
+from levada.net.resolver import Lookup, Resolver, Route, literal, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces, ending_of, text_of
 from levada.net.transport import TransportLayer, plaintext
 from levada.protocol.frame_memory import FrameMemory
@@ -44,7 +46,8 @@ class Selector:
     max_idle_ms: connections.max.idle.ms; each process() closes at most one connection that was idle for longer. send_buffer_bytes,
     receive_buffer_bytes: sizes of socket buffers; with -1 the system adapts them to the connection. keepalive_idle_ms, user_timeout_ms:
     when the system gives up a silent peer (SO_KEEPALIVE, TCP_USER_TIMEOUT); 0 leaves that to the system. transport: makes the transport for
-    a connected socket and the host name. poll: makes the object that waits for sockets; None for the best one of the system.
+    a connected socket and the host name. proxy: connects to all brokers; None for none. poll: makes the object that waits for sockets; None
+    for the best one of the system.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Selector:
         receive_buffer_bytes: int,
         keepalive_idle_ms: int,
         user_timeout_ms: int,
+        proxy: Proxy | None,
         transport: Callable[[socket.socket, str], TransportLayer] = plaintext,
         lookup: Lookup = look_up,
         poll: Callable[[], selectors.BaseSelector] | None = None,
@@ -70,7 +74,9 @@ class Selector:
             user_timeout_ms=user_timeout_ms,
         )
         self._transport = transport
-        self._resolver = Resolver(self.notify, lookup)
+        self._proxy = proxy
+        with_proxy = (through(proxy, lookup), through(proxy, literal)) if proxy is not None else (lookup, literal)
+        self._resolver = Resolver(self.notify, *with_proxy)
         self._new_poll = selectors.DefaultSelector if poll is None else poll
         self._events = NetEvents()
         self._routes: dict[ConnId, Route] = {}
@@ -108,7 +114,7 @@ class Selector:
         route = self._routes.get(conn_id)
         if route is None or (route.host, route.port) != (host, port):
             route = self._routes[conn_id] = Route(host, port)
-        opening = self._opening[conn_id] = Opening(conn_id, route)
+        opening = self._opening[conn_id] = Opening(conn_id, route, host if self._proxy is None else self._proxy.host)
         self._attempt_next(opening)
         self._wake_for_events()
 
@@ -117,8 +123,11 @@ class Selector:
 
         It depends on the step that was not finished.
         """
-        if self._opening.get(conn_id) in self._resolving:
+        opening = self._opening.get(conn_id)
+        if opening is not None and opening in self._resolving:
             return Ending.LOOKUP_TIMED_OUT
+        if opening is not None and opening.tunnel is not None:
+            return Ending.PROXY_TIMED_OUT
         channel = self._channels.get(conn_id)
         shakes_hands = channel is not None and channel.state is ChannelState.AUTHENTICATE
         return Ending.HANDSHAKE_TIMED_OUT if shakes_hands else Ending.CONNECT_TIMED_OUT
@@ -315,7 +324,7 @@ class Selector:
             code = sock.connect_ex(opening.address.sockaddr)
             if code not in _IN_PROGRESS:
                 raise_if_failed(code)
-                self._open(opening, sock)  # Connected at once: no event would ever tell.
+                self._socket_connected(opening, sock)  # Connected at once: no event would ever tell.
             else:
                 self._register(sock, selectors.EVENT_WRITE, opening)
         except (OSError, OverflowError, ValueError) as error:
@@ -328,6 +337,9 @@ class Selector:
         sock = opening.socket
         if sock is None or self._opening.get(opening.conn_id) is not opening:
             return
+        if opening.tunnel is not None:
+            self._ask_proxy(opening, opening.tunnel, sock)
+            return
         try:
             raise_if_failed(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
             if not is_connected(sock):
@@ -338,7 +350,36 @@ class Selector:
             self._attempt_next(opening)
             return
         self._poll.unregister(sock)
-        self._open(opening, sock)
+        self._socket_connected(opening, sock)
+
+    def _socket_connected(self, opening: Opening, sock: socket.socket) -> None:
+        """Use a socket that has just been connected. With a proxy, have it connect to the broker first."""
+        if self._proxy is None:
+            self._open(opening, sock)
+            return
+        assert opening.address is not None
+        assert opening.address.target is not None
+        opening.tunnel = Tunnel(sock, self._proxy, *opening.address.target)
+        self._register(sock, selectors.EVENT_READ, opening)
+        self._ask_proxy(opening, opening.tunnel, sock)
+
+    def _ask_proxy(self, opening: Opening, tunnel: Tunnel, sock: socket.socket) -> None:
+        """Continue the handshake with the proxy. When it is done, use the connection; if it fails, try the next address."""
+        try:
+            done = tunnel.advance()
+        except OSError as error:
+            opening.attempt_failed(error)
+            self._close_opening(opening)
+            # A login that is wrong at one address of the proxy is wrong at all, and repeating it may lock the user out.
+            again = self._give_up if opening.failure.ending is Ending.PROXY_REFUSED else self._attempt_next
+            again(opening)
+            return
+        if done:
+            self._poll.unregister(sock)
+            self._open(opening, sock)
+            return
+        self._poll.modify(sock, selectors.EVENT_WRITE if tunnel.wants_write else selectors.EVENT_READ, opening)
+        self._wake_unless_live()
 
     def _open(self, opening: Opening, sock: socket.socket) -> None:
         conn_id = opening.conn_id
@@ -370,7 +411,7 @@ class Selector:
         self._active.add(conn_id)
 
     def _close_opening(self, opening: Opening) -> None:
-        sock, opening.socket = opening.socket, None
+        sock, opening.socket, opening.tunnel = opening.socket, None, None
         if sock is None:
             return
         with contextlib.suppress(KeyError):  # It fails before it is registered, too.

@@ -21,8 +21,10 @@ from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from levada.base.clock import Clock
+from levada.base.proxy import Proxy
 from levada.credentials import OAuthToken, unanswered
 from levada.errors import ConfigError, TokenError
+from levada.net.proxy.blocking import ProxiedConnection
 from levada.net.sasl import jwt
 
 DEADLINE_S: Final = 10.0
@@ -81,6 +83,8 @@ class TokenRequest:
     form: Callable[[], Mapping[str, str]] = field(repr=False)
     basic: str = field(default="", repr=False)
     ca_location: str | None = None
+    proxy: Proxy | None = None
+    """The proxy to use; None for the proxy of the environment, if any."""
 
 
 def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) -> OAuthToken:
@@ -95,7 +99,7 @@ def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) ->
     body = urlencode(request.form()).encode()
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        with _deadline(_connection(parts, request.ca_location)) as connection:
+        with _deadline(_connection(parts, request)) as connection:
             connection.request("POST", target, body, headers)
             with connection.getresponse() as response:
                 return _token_of(request.url, response, _read(response), extensions, clock)
@@ -142,10 +146,14 @@ def _deadline(connection: HTTPConnection) -> Iterator[HTTPConnection]:
         connection.close()
 
 
-def _connection(parts: SplitResult, ca_location: str | None) -> HTTPConnection:
-    """Return a connection that is not opened yet. It uses the proxy of the environment, if any (https_proxy, http_proxy, no_proxy)."""
+def _connection(parts: SplitResult, request: TokenRequest) -> HTTPConnection:
+    """Return a connection that is not opened yet. It uses the proxy of the request, else that of the environment, if any (https_proxy,
+    http_proxy, no_proxy).
+    """
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    context = ssl.create_default_context(cafile=ca_location) if parts.scheme == "https" else None
+    context = ssl.create_default_context(cafile=request.ca_location) if parts.scheme == "https" else None
+    if request.proxy is not None:
+        return ProxiedConnection(host, port, request.proxy, context, DEADLINE_S)
     named = "" if proxy_bypass(host) else getproxies().get(parts.scheme, "")
     if not named:
         return HTTPConnection(host, port, timeout=DEADLINE_S) if context is None else _secured(host, port, context)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from levada.base.clock import Clock
+from levada.base.proxy import Proxy
 from levada.credentials import OAuthToken
 from levada.net.sasl import jwt
 from levada.oauth.assertion import AssertionSettings, assertion
@@ -25,32 +26,41 @@ def client_credentials(
     encode_header: bool,
     extensions: Mapping[str, str],
     ca_location: str | None,
+    proxy: Proxy | None,
     clock: Clock,
 ) -> Fetch:
     """Return a function that requests a token with a client's id and secret (RFC 6749, KIP-768).
 
     encode_header: whether to URL-encode both; the RFC requires it, but many endpoints do not accept it. scope: None sends none. extensions:
-    the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for those of the system.
+    the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for those of the system. proxy: None for
+    the proxy of the environment.
     """
     user, password = (quote_plus(client_id), quote_plus(client_secret)) if encode_header else (client_id, client_secret)
     form = {"grant_type": "client_credentials", **_scope(scope)}
-    request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location)
+    request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location, proxy)
     return lambda: fetch(request, extensions, clock)
 
 
 def jwt_bearer(
-    url: str, settings: AssertionSettings, *, scope: str | None, extensions: Mapping[str, str], ca_location: str | None, clock: Clock
+    url: str,
+    settings: AssertionSettings,
+    *,
+    scope: str | None,
+    extensions: Mapping[str, str],
+    ca_location: str | None,
+    proxy: Proxy | None,
+    clock: Clock,
 ) -> Fetch:
     """Return a function that requests a token with a new assertion each time (RFC 7523, KIP-1139).
 
     scope: None sends none. extensions: the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for
-    those of the system.
+    those of the system. proxy: None for the proxy of the environment.
     """
 
     def form() -> Mapping[str, str]:
         return {"grant_type": _JWT_BEARER, "assertion": assertion(settings, clock.wall_ms() // 1000), **_scope(scope)}
 
-    request = TokenRequest(url, form, ca_location=ca_location)
+    request = TokenRequest(url, form, ca_location=ca_location, proxy=proxy)
     return lambda: fetch(request, extensions, clock)
 
 

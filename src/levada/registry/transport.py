@@ -72,6 +72,7 @@ class Transport:
     def __init__(self, config: RegistryConfig, now_ms: Callable[[], int], user_agent: str) -> None:
         self._now_ms = now_ms
         self._connect_s = config.http_connect_timeout_ms / 1000
+        self._proxy = config.proxy_url
         self._read_s = config.http_read_timeout_ms / 1000
         self._max_bytes = config.max_response_bytes
         self._authorization = _authorization(config)
@@ -163,6 +164,11 @@ class Transport:
 
     def _new(self, attempt: Attempt) -> HTTPConnection:
         url = attempt.url
+        if self._proxy is not None:
+            # Loaded here, because few programs use a proxy.
+            from levada.net.proxy.blocking import ProxiedConnection
+
+            return ProxiedConnection(url.host, url.port, self._proxy, self._tls if url.scheme == "https" else None)
         if url.scheme == "https":
             return HTTPSConnection(url.host, url.port, context=self._tls)
         return HTTPConnection(url.host, url.port)

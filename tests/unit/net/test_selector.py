@@ -13,40 +13,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from clocked_selector import PATIENCE_S, Clocked, frame
 from levada.errors import IllegalStateError
 from levada.net import short_io
 from levada.net.resolver import Address
-from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from levada.net.selectable import ChannelState, Ending
 from levada.net.tls.transport import READ_BYTES, TlsTransport
 from settings_kit import new_selector
-
-PATIENCE_S = 5
-
-
-class Clocked:
-    """A selector with the events it has given so far."""
-
-    def __init__(self, **settings: object) -> None:
-        self.selector = new_selector(max_frame_bytes=1 << 20, **settings)
-        self.now_ms = 0
-        self.connected: list[int] = []
-        self.sent: list[int] = []
-        self.received: list[bytes] = []
-        self.disconnected: dict[int, Disconnect] = {}
-
-    def step(self, timeout_ms: int = 100) -> NetEvents:
-        events = self.selector.process(self.selector.select(timeout_ms), self.now_ms)
-        self.connected += events.connected
-        self.sent += events.sent
-        self.received += [bytes(frame) for _, frame in events.received]
-        self.disconnected |= events.disconnected
-        return events
-
-    def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come"
-            self.step()
 
 
 @pytest.fixture
@@ -70,10 +43,6 @@ def port_of(listener: socket.socket) -> int:
 def read_exactly(connection: socket.socket, size: int) -> None:
     while size > 0:
         size -= len(connection.recv(min(size, 1 << 20)))
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
 
 
 @pytest.fixture

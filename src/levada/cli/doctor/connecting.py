@@ -12,6 +12,7 @@ from levada.errors import (
     AuthenticationError,
     BootstrapError,
     KafkaError,
+    ProxyAuthenticationError,
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
@@ -75,6 +76,8 @@ def _well_until(step: Step, address: str, security_protocol: str) -> list[Findin
 
 
 def _step_of(error: KafkaError) -> Step:
+    if isinstance(error, ProxyAuthenticationError):
+        return Step.TCP
     if isinstance(error, SslAuthenticationError):
         return Step.TLS
     if isinstance(error, AuthenticationError):
@@ -95,7 +98,7 @@ def _text(address: str, error: KafkaError) -> str:
 def _advice(error: KafkaError) -> str:
     if isinstance(error, UnsupportedSaslMechanismError):
         return "set sasl.mechanism to one that the listener offers"
-    if isinstance(error, SslAuthenticationError):
+    if isinstance(error, SslAuthenticationError | ProxyAuthenticationError):
         # The error's text already names the setting to check.
         return ""
     if isinstance(error, AuthenticationError):

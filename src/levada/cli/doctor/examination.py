@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from levada import ClusterDescription, KafkaAdmin, KafkaError, Node
@@ -27,15 +27,16 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
     """
     config = AdminConfig.parse(settings)
     ways: list[Way] = []
+    probes = config.proxy_url is None
     for host, port in config.bootstrap_servers:
-        yield from _approach(settings, Node(-1, host, port), config.security_protocol, scope.timeout, ways)
+        yield from _approach(settings, Node(-1, host, port), config.security_protocol, scope.timeout, ways, probes=probes)
     if not ways:
         return
     yield from cluster.members(ways[0].cluster)
     reachable = [way.address for way in ways]
     with KafkaAdmin(_at(settings, reachable)) as admin:
         hosts = [host for host, _ in config.bootstrap_servers]
-        listeners = [_listener(admin, node, hosts, scope.timeout) for node in ways[0].cluster.nodes]
+        listeners = [_listener(admin, node, hosts, scope.timeout, probes=probes) for node in ways[0].cluster.nodes]
         yield from listeners
         if all(finding.status is Status.FAILED for finding in listeners):
             return
@@ -45,27 +46,37 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
         yield from questions.about_transactions(admin, scope, wall_ms)
 
 
-def _approach(settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way]) -> Iterator[Finding]:
+def _approach(
+    settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way], *, probes: bool
+) -> Iterator[Finding]:
     """Check one address: resolve its name, connect, check the listener, describe the cluster. Stop at the first step that fails.
 
-    Yields a finding for each step. If all succeed, the address is added to `ways`. timeout: seconds for each connection.
+    Yields a finding for each step. If all succeed, the address is added to `ways`. timeout: seconds for each connection. probes: whether
+    doctor opens connections of its own first; it has none through a proxy, where the client's error tells what is wrong.
     """
-    name = probe.resolve(target.host)
-    yield connecting.resolved(target.host, name)
-    if name.fault is not None:
-        return
-    port = connecting.reached(target.address, probe.reach(name.addresses, target.port, timeout))
-    yield port
-    if port.status is Status.FAILED:
-        return
-    fault = mismatch(target.address, probe.listen(target.host, target.port, timeout), security_protocol)
-    if fault is not None:
-        yield fault
+    fault = (yield from _probe(target, security_protocol, timeout)) if probes else False
+    if fault:
         return
     found, error = _described(_at(settings, [target.address]), timeout)
     yield from connecting.connected(target.address, error, security_protocol)
     if found is not None:
         ways.append(Way(target.address, found))
+
+
+def _probe(target: Node, security_protocol: str, timeout: float) -> Generator[Finding, None, bool]:
+    """Yield the findings of doctor's own connections to an address. Return whether one of them is a fault."""
+    name = probe.resolve(target.host)
+    yield connecting.resolved(target.host, name)
+    if name.fault is not None:
+        return True
+    port = connecting.reached(target.address, probe.reach(name.addresses, target.port, timeout))
+    yield port
+    if port.status is Status.FAILED:
+        return True
+    fault = mismatch(target.address, probe.listen(target.host, target.port, timeout), security_protocol)
+    if fault is not None:
+        yield fault
+    return fault is not None
 
 
 def _described(settings: Mapping[str, Any], timeout: float) -> tuple[ClusterDescription | None, KafkaError | None]:
@@ -76,9 +87,11 @@ def _described(settings: Mapping[str, Any], timeout: float) -> tuple[ClusterDesc
             return None, error
 
 
-def _listener(admin: KafkaAdmin, node: Node, bootstrap: Sequence[str], timeout: float) -> Finding:
-    name = probe.resolve(node.host)
-    reached = probe.reach(name.addresses, node.port, timeout)
+def _listener(admin: KafkaAdmin, node: Node, bootstrap: Sequence[str], timeout: float, *, probes: bool) -> Finding:
+    name, reached = probe.Resolved((), None, 0), [probe.Reached(node.address, None, 0)]
+    if probes:
+        name = probe.resolve(node.host)
+        reached = probe.reach(name.addresses, node.port, timeout)
     error = None
     if any(one.fault is None for one in reached):
         try:

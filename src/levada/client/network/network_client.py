@@ -38,6 +38,7 @@ from levada.errors import (
     KafkaError,
     MetadataTimeout,
     ProtocolError,
+    ProxyAuthenticationError,
     SslAuthenticationError,
     TimeoutError,
     UnsupportedVersionError,
@@ -516,6 +517,8 @@ class NetworkClient:
             self._reject(request, DisconnectError(f"{request} to {address} ({key}) got no answer: {cause}", timed_out=timed_out))
         if disconnect.ending is Ending.TLS_REFUSED:
             self._refused(key, SslAuthenticationError(cause))
+        if disconnect.ending is Ending.PROXY_REFUSED:
+            self._refused(key, ProxyAuthenticationError(cause))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
             is_invalid = is_invalid_peer(disconnect.first_bytes)

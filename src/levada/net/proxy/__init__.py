@@ -1,0 +1,1 @@
+"""Connections through a proxy: SOCKS5, and HTTP's CONNECT. Begin with handshake.py."""
