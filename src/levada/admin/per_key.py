@@ -93,12 +93,18 @@ def each(
     except TimeoutError as over:
         over.outcomes = {key: _when_over(doing, asking, key) for key in keys}
         over.results = dict(asking.found)
+        over.args = (f"{over}{_first_reason(doing, asking)}",)
         raise
     for key in keys:
         if key not in asking.found and key not in asking.errors:
             asking.errors[key] = broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"{doing.name(key)}: the broker left it out of its answer")
     raise_first(doing.name, keys, asking.errors, asking.found)
     return {key: asking.found[key] for key in keys}
+
+
+def _first_reason(doing: Doing, asking: FanOut[K, Any]) -> str:
+    """Return what the first key without a result still waits for, for the text of an error."""
+    return next((f" ({doing.name(key)}: {reason})" for key, reason in asking.reasons.items()), "")
 
 
 def _when_over(doing: Doing, asking: FanOut[K, Any], key: K) -> KafkaError | None:

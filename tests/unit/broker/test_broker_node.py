@@ -480,6 +480,15 @@ def test_E12_versions_can_be_capped_to_look_like_an_older_broker(bench: Bench, c
     assert client.closed
 
 
+def test_E12_a_newer_version_of_api_versions_can_end_the_connection(bench: Bench, client: Client) -> None:
+    bench.node.faults.cap_version("ApiVersions", 2, closes=True)
+    assert ranges(client, 2)[18] == (0, 2)
+    client.send(ApiVersionsRequest(), 3)
+    assert client.closed
+    bench.node.faults.cap_version("ApiVersions", 2)
+    assert not bench.node.faults.closes_at_newer("ApiVersions")
+
+
 def test_a_fault_for_an_api_that_is_not_served_is_a_mistake(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="serves no API 'Prodcue'; did you mean 'Produce'"):
         bench.node.faults.drop_response("Prodcue")

@@ -117,6 +117,7 @@ class Faults:
         self._waiting: dict[str, deque[Fault]] = {}
         self._partition_faults: dict[str, deque[Fault]] = {}
         self._caps: dict[str, int] = {}
+        self._closing: set[str] = set()
         self._blackholes: set[tuple[str | None, int | None]] = set()
         self._holds: list[Hold] = []
         self._wakeups: list[Callable[[], None]] = []
@@ -198,12 +199,18 @@ class Faults:
         """
         self._add(api, [Fault(applied=True, throttle_ms=ms)] * times)
 
-    def cap_version(self, api: str, max_version: int) -> None:
+    def cap_version(self, api: str, max_version: int, *, closes: bool = False) -> None:
         """Serve the API only up to this version from now on, like an older broker. -1 stands for no version: the API is not
         served at all.
+
+        closes: close the connection at a newer version of ApiVersions, as some services do; Kafka answers UNSUPPORTED_VERSION. At newer
+        versions of other APIs Kafka closes the connection, too.
         """
         self.requests.check(api)
         self._caps[api] = max_version
+        self._closing.discard(api)
+        if closes:
+            self._closing.add(api)
 
     def clear(self) -> None:
         """Remove all pending faults, version caps, blackholes and the limit bytes_at_a_time. Responses that are held stay held."""
@@ -211,6 +218,7 @@ class Faults:
         self._waiting.clear()
         self._partition_faults.clear()
         self._caps.clear()
+        self._closing.clear()
         self._blackholes.clear()
 
     def release_all(self) -> None:
@@ -222,6 +230,10 @@ class Faults:
     def max_version(self, api: str, served: int) -> int:
         """Return the highest version of an API to serve. served: the highest version that the broker supports."""
         return min(served, self._caps.get(api, served))
+
+    def closes_at_newer(self, api: str) -> bool:
+        """Whether a connection is closed at a version of an API that is newer than the one to serve."""
+        return api in self._closing
 
     def next_fault(self, api: str, node_id: int) -> Fault:
         """Count a request, and remove and return the fault for it. If there is none, NO_FAULT is returned."""

@@ -393,7 +393,7 @@ class BrokerNode:
 
     def _refuse_version(self, connection: Connection, api_key: int, correlation_id: int, reason: str) -> None:
         own = next((served for served in self._version_ranges() if served.api_key == api_key == ApiVersionsRequest.API_KEY), None)
-        if own is None:
+        if own is None or self.faults.closes_at_newer(ApiVersionsRequest.NAME):
             self._close(connection, reason)
             return
         self._send(connection, encode_response_parts(api_versions.unsupported(own), 0, correlation_id))

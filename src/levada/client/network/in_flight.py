@@ -90,6 +90,10 @@ class InFlightRequests:
         """Return the number of requests of a connection without a response."""
         return len(self._queues.get(peer, ()))
 
+    def largest(self, peer: Peer) -> int:
+        """Return the size in bytes of the largest request of a connection without a response; 0 if there is none."""
+        return max((request.size for request in self._queues.get(peer, ())), default=0)
+
     def can_send_more(self, peer: Peer) -> bool:
         """Whether another request may be sent: all requests are completely written, and the limit is not reached."""
         queue = self._queues.get(peer)

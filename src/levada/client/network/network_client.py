@@ -49,6 +49,13 @@ from levada.protocol.frame import decode_response, encode_request_parts, respons
 from levada.protocol.schema import Request
 from levada.types import Node
 
+_LARGE_REQUEST_BYTES = 1_000_000
+_TOO_LARGE = (
+    f" with a request of more than {_LARGE_REQUEST_BYTES:,} bytes under way; if that repeats, the broker does not accept such a request: "
+    "set max.request.size lower (below 1046528 for Azure Event Hubs)"
+)
+"""Brokers close the connection instead of refusing such a request, and a service may accept less than Kafka's 100 MiB."""
+
 
 class NetworkClient:
     """The requests and connections of one client.
@@ -503,6 +510,8 @@ class NetworkClient:
         known = self.states.get(key)
         cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
         cause += advertised_by(known, self._metadata.snapshot)
+        if disconnect.ending in (Ending.CLOSED, Ending.RESET) and self.in_flight.largest(key) > _LARGE_REQUEST_BYTES:
+            cause += _TOO_LARGE
         address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
         state = self.states.state(key)
