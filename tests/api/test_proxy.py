@@ -277,6 +277,15 @@ def test_a_token_endpoint_has_a_proxy_of_its_own(proxy: TestProxy, scheme: str) 
             allow_token_endpoints(None)
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SSL"])
+def test_a_real_kafka_behind_a_proxy(kafka44: Any, proxy: TestProxy, scheme: str, listener: str) -> None:
+    settings = {"bootstrap_servers": kafka44.bootstrap_servers} if listener == "PLAINTEXT" else kafka44.settings_for(listener)
+    round_trip(Api(), {**settings, "proxy_url": proxy.url(scheme, LOGIN)}, f"proxied-{scheme}-{listener}")
+    assert proxy.asked
+
+
 # Proxies that people run
 
 

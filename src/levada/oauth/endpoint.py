@@ -106,7 +106,8 @@ def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) ->
     except ssl.SSLCertVerificationError as error:
         raise TokenError(f"{request.url}: its certificate is not accepted: {error.verify_message}; https.ca.location") from None
     except (OSError, HTTPException) as error:
-        reason = f"no answer within {DEADLINE_S:g} s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        late = f"no answer within {DEADLINE_S:g} s" + (f" through the proxy {request.proxy}" if request.proxy else "")
+        reason = late if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         raise unanswered(f"{request.url}: {reason[:_LONGEST_REASON]!r}") from None
 
 

@@ -235,7 +235,7 @@ def _reason(fault: Exception, url: RegistryUrl) -> str:
     if isinstance(fault, ssl.SSLError):
         return f"TLS failed: {fault.reason or fault}; is this a plain http:// address?"
     if isinstance(fault, TimeoutError):
-        return "timed out"
+        return str(fault) or "timed out"
     if isinstance(fault, ConnectionRefusedError):
         return "connection refused"
     if isinstance(fault, HTTPException) and url.scheme == "http":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -118,6 +120,7 @@ def test_a_refused_login_is_told_from_other_faults(proxy: Proxy, answer: bytes, 
         (SOCKS, b"\x05\x00\x05\x63\x00\x01", "the unknown reason 99"),
         (HTTP, b"HTTP/1.1 403 Forbidden\r\n\r\n", "it refuses to connect to broker.example:9092: HTTP 403 Forbidden"),
         (HTTP, b"HTTP/1.1 502 Bad Gateway\r\n\r\n", "HTTP 502 Bad Gateway"),
+        (HTTP, b"HTTP/1.1 500 a\x1b[2Jb\r\n\r\n", "HTTP 500 a\\x1b[2Jb"),
         (HTTP, b"HTTP/1.1 302 " + b"x" * 9000 + b"\r\n\r\n", "HTTP 302 xxx"),
         (SOCKS, b"\x04\x5a", "not SOCKS5 (first bytes 04 5a)"),
         (SOCKS, b"HTTP/1.1 400 Bad Request\r\n\r\n", "does it want http:// instead?"),
@@ -142,6 +145,25 @@ def test_what_else_a_proxy_may_answer_is_a_short_error(proxy: Proxy, answer: byt
     assert text in str(error)
     assert not error.is_refusal
     assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize("proxy", [SOCKS, SOCKS_LOGIN, HTTP, HTTP_LOGIN])
+def test_any_bytes_end_in_a_connection_or_a_proxy_error(proxy: Proxy) -> None:
+    random = Random(1)
+    valid = [b"\x05\x00" + CONNECTED, b"\x05\x02\x01\x00" + CONNECTED, OK, b"HTTP/1.1 407 x\r\n\r\n"]
+    for _ in range(3_000):
+        answer = bytearray(random.choice(valid))
+        for _ in range(random.randrange(4)):
+            answer[random.randrange(len(answer))] = random.randrange(256)
+        running = handshake(proxy, *BROKER)
+        step = next(running)
+        given = bytes(answer) + random.randbytes(LONGEST_HEAD + 1_000)
+        with contextlib.suppress(ProxyError, StopIteration):
+            while given:
+                assert 0 < step.most < 300
+                piece, given = given[: step.most], given[step.most :]
+                step = running.send(piece)
+            pytest.fail("more is wanted than a proxy may answer")
 
 
 @pytest.mark.parametrize("proxy", [SOCKS, SOCKS_LOGIN, HTTP_LOGIN])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from levada.base.proxy import Proxy
+from levada.base.text import escaped
 
 LONGEST_HEAD: Final = 16 << 10
 """The most bytes of an HTTP answer that are read."""
@@ -138,7 +139,7 @@ def _http_connect(proxy: Proxy, host: str, port: int) -> Handshake:
         return
     if status == _PROXY_LOGIN_WANTED:
         raise ProxyError(f"{REFUSES_LOGIN if proxy.user else WANTS_LOGIN} (HTTP 407)", is_refusal=True)
-    answered = line[len(_HTTP) + 2 : len(_HTTP) + 2 + _LONGEST_SHOWN].decode("latin-1")
+    answered = escaped(line[len(_HTTP) + 2 : len(_HTTP) + 2 + _LONGEST_SHOWN].decode("latin-1"))
     raise ProxyError(f"it refuses to connect to {_shown(host, port)}: HTTP {answered}")
 
 

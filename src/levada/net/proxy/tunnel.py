@@ -67,15 +67,16 @@ def through(proxy: Proxy, lookup: Lookup) -> Lookup:
     """
 
     def look_up(host: str, port: int) -> list[Address]:
-        targets = [(host, port)] if proxy.resolves_names else [found.sockaddr[:2] for found in lookup(host, port)]
-        proxies = _addresses_of(proxy, lookup)
+        targets = [(host, port)] if proxy.resolves_names else [found.sockaddr[:2] for found in _named(host, port, lookup)]
+        proxies = _named(proxy.host, proxy.port, lookup)
         return [address._replace(target=target) for target in targets for address in proxies]
 
     return look_up
 
 
-def _addresses_of(proxy: Proxy, lookup: Lookup) -> list[Address]:
+def _named(host: str, port: int, lookup: Lookup) -> list[Address]:
+    """Look a name up. The error names it, because two names are involved."""
     try:
-        return list(lookup(proxy.host, proxy.port))
-    except (OSError, UnicodeError) as error:
-        raise OSError(f"{proxy.host}: {error}") from error
+        return list(lookup(host, port))
+    except (OSError, ValueError) as error:
+        raise OSError(f"{host}: {error}") from error
