@@ -240,3 +240,9 @@ OF_GROUPS: tuple[ErrorCode, ...] = (
     ErrorCode.STALE_MEMBER_EPOCH,
 )
 """The codes that only group coordinators return."""
+
+
+def described(code: int) -> str:
+    """Return the name of a response's error code, with the number of a code that is not known here."""
+    known = ErrorCode.of(code)
+    return known.name if known == code else f"{known.name} (code {code})"

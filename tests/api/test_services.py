@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import levada as lv
+from altered_answers import altered
 from api_kit import Api, AsyncioApi
 from levada.errors import BrokerError, DeliveryTimeout, KafkaError, RecordTooLargeError, UnsupportedVersionError
 from levada.net.sasl import jwt
@@ -256,3 +257,41 @@ def test_msk_serverless_with_iam_and_its_limits(api: Any, monkeypatch: pytest.Mo
         ):
             consumer.subscribe(["t"])
             consumer.poll(5.0)
+
+
+# Codes that Kafka does not have
+
+UNKNOWN_CODE = 9_999
+
+
+def with_code(struct: Any) -> None:
+    """Put an unknown error code into each place of an answer that has one."""
+    if hasattr(struct, "error_code"):
+        struct.error_code = UNKNOWN_CODE
+    for name in getattr(type(struct), "__slots__", ()):
+        for item in value if isinstance(value := getattr(struct, name, None), list) else ():
+            with_code(item)
+
+
+@pytest.mark.parametrize("api_name", ["Produce", "CreateTopics", "OffsetCommit", "ListOffsets", "InitProducerId", "FindCoordinator"])
+def test_the_number_of_an_unknown_error_is_told(api_name: str) -> None:
+    with EmbeddedKafka() as kafka, altered(api_name, with_code):
+        kafka.create_topic("t")
+        kafka.faults.cap_version("FindCoordinator", 3)  # Newer versions have a code for each key, and none for the answer.
+        with (
+            lv.KafkaAdmin(**kafka.client_settings) as admin,
+            lv.KafkaProducer(**kafka.client_settings) as producer,
+            lv.KafkaConsumer(**kafka.client_settings, group_id="g") as consumer,
+        ):
+            consumer.assign([TP])
+            calls: dict[str, Callable[[], object]] = {
+                "Produce": lambda: producer.send("t", value=b"x").result(timeout=10),
+                "InitProducerId": lambda: producer.send("t", value=b"x").result(timeout=10),
+                "CreateTopics": lambda: admin.create_topics([lv.NewTopic("other", 1, 1)]),
+                "OffsetCommit": lambda: consumer.commit({TP: lv.OffsetAndMetadata(0)}),
+                "FindCoordinator": lambda: consumer.commit({TP: lv.OffsetAndMetadata(0)}, timeout=1.0),
+                "ListOffsets": lambda: consumer.end_offsets([TP], timeout=1.0),
+            }
+            with pytest.raises(KafkaError) as raised:
+                calls[api_name]()
+            assert str(UNKNOWN_CODE) in str(raised.value)

@@ -16,7 +16,7 @@ from levada.client.metadata.metadata import Metadata
 from levada.client.network.connection_key import Peer
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom, raise_first
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
-from levada.error_codes import ErrorCode
+from levada.error_codes import ErrorCode, described
 from levada.errors import ConnectError, KafkaError, TimeoutError, broker_error
 from levada.types import TopicPartition
 
@@ -126,7 +126,7 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
         text = doing.name(key) + (f": {message}" if message else "")
         answer.errors[key] = refused(doing.api, code, text, _named_by(key))
         return Reaction.RAISE
-    answer.again[key] = ErrorCode.of(code).name
+    answer.again[key] = described(code)
     answer.refresh = answer.refresh or reaction is Reaction.REFRESH
     return reaction
 

@@ -193,7 +193,7 @@ class CoordinatorFinder:
             return
         if code:
             text = f"coordinator of {kind.name.lower()} {answer.key!r}: {answer.error_message or code.name}"
-            promise.reject(refused(FindCoordinatorRequest.NAME, code, text, {_PROTECTED_AS[kind]: answer.key}))
+            promise.reject(refused(FindCoordinatorRequest.NAME, answer.error_code, text, {_PROTECTED_AS[kind]: answer.key}))
             return
         key = ConnectionKey(answer.node_id, Purpose.COORDINATOR)
         self._network.learn_endpoint(key, Node(answer.node_id, answer.host, answer.port))

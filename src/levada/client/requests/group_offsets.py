@@ -19,7 +19,7 @@ from levada.client.requests.destination import Coordinator
 from levada.client.requests.fan_out import MOST_NOTES, Answer, FanOut, Spawn, raise_first
 from levada.client.requests.partition_answer import Asked, Part, PartitionAnswer, partition_answer
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
-from levada.error_codes import ErrorCode
+from levada.error_codes import ErrorCode, described
 from levada.errors import ConnectError, KafkaError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import (
@@ -310,7 +310,7 @@ def _fetch_once(
     waiting.told([part.tp for part in parts if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT])
     refresh = group.take_codes(policy, [group_code, *(part.error_code for part in parts)])
     if group_code and policy.reaction(group_code) is not Reaction.RAISE:
-        return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
+        return Answer(again={group.group_id: f"{who}: {described(group_code)}"}, refresh=refresh)
     if group_code:
         names = {ResourceType.GROUP: group.group_id}
         return Answer(errors={group.group_id: refused(OffsetFetchRequest.NAME, group_code, f"offsets of group '{group.group_id}'", names)})

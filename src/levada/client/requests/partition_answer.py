@@ -9,7 +9,7 @@ from levada.acls import ResourceType
 from levada.base.permissions import refused
 from levada.client.requests.fan_out import Answer
 from levada.client.requests.retry import Reaction, RetryPolicy
-from levada.error_codes import ErrorCode
+from levada.error_codes import ErrorCode, described
 from levada.types import TopicPartition
 
 
@@ -68,5 +68,5 @@ def partition_answer(
             names = {ResourceType.TOPIC: tp.topic, ResourceType.GROUP: what.group_id}
             answer.errors[tp] = refused(what.api, error_code, f"{tp}: {what.words} at {who}", names)
         else:
-            answer.again[tp] = f"{who}: {code.name}"
+            answer.again[tp] = f"{who}: {described(error_code)}"
     return answer

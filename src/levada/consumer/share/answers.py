@@ -10,7 +10,7 @@ from levada.base import permissions
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.consumer.group.consumer_heartbeat import Owned
 from levada.consumer.share.member import NEEDED
-from levada.error_codes import ErrorCode
+from levada.error_codes import ErrorCode, described
 from levada.errors import BrokerError, ConnectError, KafkaError, TimeoutError, broker_error
 from levada.protocol.messages.share_acknowledge import PartitionData as AckPartitionData
 from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -138,6 +138,6 @@ def closed_before(tp: TopicPartition) -> KafkaError:
 
 def session_refused(group_id: str, node_id: int, code: int, message: str | None) -> BrokerError:
     """Return the error for a fetch that a broker has refused as a whole. code, message: from the response."""
-    text = f"share fetch from node {node_id}: {message or ErrorCode.of(code).name}"
+    text = f"share fetch from node {node_id}: {message or described(code)}"
     text += f"; {NEEDED}" if code == ErrorCode.UNSUPPORTED_VERSION else ""
     return permissions.refused(ShareFetchRequest.NAME, code, text, {ResourceType.GROUP: group_id})

@@ -194,7 +194,9 @@ class Idempotence:
         code = ErrorCode.of(reply.error_code)
         if code is ErrorCode.NONE:
             self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
-        return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return code, " (enable.idempotence=false does without them)"
+        return code, "" if code == reply.error_code else f" (code {reply.error_code})"
 
     def records_failed(self) -> None:
         """Clear an authorization error after all records have failed with it, because the user may get the permission later."""
