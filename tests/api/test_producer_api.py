@@ -248,6 +248,31 @@ def test_a_partitioner_of_ones_own_leaves_the_error_to_the_delivery() -> None:
     assert error.persisted is Persisted.NO
 
 
+@pytest.mark.parametrize(
+    ("settings", "record"),
+    [
+        ({}, {"value": "\u00fc", "key": "\u00fc"}),
+        ({}, {"value": b"v", "headers": {"h": "x"}}),
+        ({"value_serializer": str.encode, "key_serializer": str.encode}, {"value": "v", "key": "k"}),
+        ({"partitioner": lambda topic, key, count: 0}, {"value": b"v", "key": b"k"}),
+        ({"interceptors": [lv.ProducerInterceptor()]}, {"value": b"v"}),
+    ],
+    ids=["text", "headers", "serializers", "partitioner", "interceptor"],
+)
+def test_a_record_that_fits_into_an_open_batch_costs_no_step_of_the_engine(
+    kafka: EmbeddedKafka, topic: str, settings: dict[str, Any], record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000, **settings) as producer:
+        sent = [producer.send(topic, **record)]
+        with monkeypatch.context() as patched:
+            patched.setattr(producer._driver, "call", lambda steps: pytest.fail("send() took the way that can wait"))
+            sent += [producer.send(topic, **record) for _ in range(10)]
+        producer.flush(PATIENCE_S)
+        assert [delivery.result().offset for delivery in sent] == list(range(11))
+    first, *others = read(kafka, topic)
+    assert {(other.key, other.value, tuple(other.headers)) for other in others} == {(first.key, first.value, tuple(first.headers))}
+
+
 def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     producer.send(topic, b"0").result(timeout=PATIENCE_S)
     kafka.faults.delay("Produce", ms=500)

@@ -85,7 +85,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             if sent is None:
                 record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-                sent = await self._driver.call(self._producing.send(record))
+                sent = self._producing.try_append(record)
+                if sent is None:
+                    sent = await self._driver.call(self._producing.send(record))
         except BaseException as error:
             fail_refused(ack, error)
             raise

@@ -23,7 +23,7 @@ from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutEr
 from levada.interceptors import ProducerRecord
 from levada.producer.append.appender import batch_memory, is_ack
 from levada.producer.append.partition_queue import TopicQueues
-from levada.producer.append.partitioning import Partitioning
+from levada.producer.append.partitioning import STICKY, Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.append.record_accumulator import ToSend
 from levada.producer.append.sealed import checked
@@ -74,6 +74,7 @@ class Producing:
         self._host = host
         self._lock = host.lock
         self.append: Callable[..., Delivery | None] = self.core.append
+        self._append_bytes: Callable[..., Delivery | None] = self.core.accumulator.appender.append
         self._interceptors = Interceptors(config.interceptors, self.log, engine.network.client_id)
         plain = not self._interceptors
         self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
@@ -101,20 +102,28 @@ class Producing:
         while signal handlers run as usual.
         """
         self._check_usable()
-        record = ProducerRecord(topic, value, key, partition, timestamp, headers)
         if not self._interceptors:
-            return self._to_send(record, on_delivery, ack)
-        record = self._interceptors.on_send(record)
+            return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+        record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
         try:
             _check_callback(on_delivery)
-            return self._to_send(record, self._interceptors.before(on_delivery, record.headers), ack)
+            return self._to_send(*record, self._interceptors.before(on_delivery, record.headers), ack)
         except Exception as error:
             self._interceptors.on_send_error(record, error)
             raise
 
-    def _to_send(self, record: ProducerRecord, on_delivery: DeliveryCallback | None, ack: Ack | None) -> ToSend:
+    def _to_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | datetime | None,
+        headers: HeadersIn | None,
+        on_delivery: DeliveryCallback | None,
+        ack: Ack | None,
+    ) -> ToSend:
         """Serialize a record and check the arguments of send()."""
-        topic, value, key, partition, timestamp, headers = record
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
         key = to_bytes(key, "key", config.key_serializer)
@@ -129,6 +138,16 @@ class Producing:
         sent = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
         known = self.core.accumulator.topics.get(sent.topic)
         return sent if known is None or not known.count else self._placed(sent, known.count)
+
+    def try_append(self, record: ToSend) -> Delivery | None:
+        """Append a record of record() to an open batch. Return None if send() has to do it: it can wait, and open a batch with headers."""
+        if record.partition is None and self.config.partitioner is not None:
+            return None
+        try:
+            return self._append_bytes(record.topic, STICKY if record.partition is None else record.partition, *record[2:])
+        except Exception:
+            # Nothing was appended. send() meets the same error, and tells the interceptors.
+            return None
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append a record for which the call has to wait for metadata or memory, or to run the program's partitioner."""

@@ -69,7 +69,9 @@ class Sending(Generic[K_in, V_in]):
             delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             if delivery is None:
                 record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-                delivery = self._driver.call(self._producing.send(record))
+                delivery = self._producing.try_append(record)
+                if delivery is None:
+                    delivery = self._driver.call(self._producing.send(record))
         except BaseException as error:
             fail_refused(ack, error)
             raise

@@ -412,7 +412,7 @@ def test_the_appender_wakes_the_engine_only_for_what_is_due_before_it_looks_by_i
         (b"t", b"v", None, None, None, None, None),
         ("t", bytearray(b"v"), None, None, None, None, None),
         ("t", "\u00fc", None, None, None, None, None),
-        ("t", b"v", "k", None, None, None, None),
+        ("t", b"v", "\u00fc", None, None, None, None),
         ("t", b"v", None, True, None, None, None),
         ("t", b"v", None, -1, None, None, None),
         ("t", b"v", None, 2**40, None, None, None),

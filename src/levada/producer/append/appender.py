@@ -168,7 +168,9 @@ class Appender:
                 return None
             value = value.encode()
         if key is not None and type(key) is not bytes:
-            return None
+            if type(key) is not str or not key.isascii():
+                return None
+            key = key.encode()
         if not (self.plain_values and (self.plain_keys or key is None)) or (self._chooses and partition is None):
             return None
         if partition is None:
