@@ -55,7 +55,7 @@ setup: .venv/built .venv/java-home
 .venv/installed: .venv/created constraints.txt pyproject.toml
 	@echo "Installing the pinned packages, which takes a minute or two ..."
 	@$(PIP) pip setuptools wheel Cython
-	@LEVADA_PURE=1 $(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
+	@LEVADA_PURE=1 $(PIP) --no-build-isolation --group dev -e '.[arrow,spark,cli]'
 	@touch $@
 
 .venv/built: .venv/installed $(SOURCES)
@@ -130,7 +130,7 @@ fuzz: setup .venv/fuzzer
 	@PYTHONPATH=tests/kits $(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
 .venv/fuzzer: .venv/installed
-	@$(PIP) atheris
+	@$(PIP) --group fuzz
 	@touch $@
 
 fuzzer: .venv/installed
@@ -172,7 +172,7 @@ test-release:
 	@$(PYTHON) -m venv .venv-spark-$*
 	@{ grep -v '^pyspark==' constraints.txt; echo 'pyspark==$*'; } > .venv-spark-$*/constraints.txt
 	@$(OLDER_SPARK_PIP) pip setuptools wheel Cython
-	@LEVADA_PURE=1 $(OLDER_SPARK_PIP) --no-build-isolation -e '.[arrow,spark,dev]'
+	@LEVADA_PURE=1 $(OLDER_SPARK_PIP) --no-build-isolation --group dev -e '.[arrow,spark]'
 	@touch $@
 
 OLDER_SPARK_PIP = .venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-spark-$*/constraints.txt
@@ -222,7 +222,7 @@ BENCH_PIP := .venv-bench/bin/python -m pip install --quiet --disable-pip-version
 	@echo "Creating .venv-bench ..."
 	@$(PYTHON) -m venv .venv-bench
 	@$(BENCH_PIP) pip setuptools wheel Cython
-	@LEVADA_PURE=1 $(BENCH_PIP) --no-build-isolation '.[arrow,bench]'
+	@LEVADA_PURE=1 $(BENCH_PIP) --no-build-isolation --group bench '.[arrow]'
 	@touch $@
 
 .venv-bench/built: .venv-bench/installed setup.py $(shell find src -name '*.py' -o -name '*.pxd')
