@@ -24,7 +24,8 @@
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source and the tests
-# make dist    source archive and wheel in dist/, tried in a bare environment; PYTHONS="python3.11 python3.13" for a wheel each
+# make dist    source archive and wheels for Linux in dist/, tried in bare environments, some of them under qemu; PYTHONS="3.11 3.14" and
+#              PLATFORMS="manylinux_2_17_x86_64" for some of them
 # make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
 #
 # Each sets up what it needs in .venv; the second time that takes no time.
@@ -251,10 +252,15 @@ messages: schemas
 	@$(BIN)/python tools/messages.py .kafka/messages
 	@$(BIN)/python tools/messages.py --check .kafka/messages
 
-PYTHONS ?= $(BIN)/python
+# Where Debian has which version of Python: for those that this machine lacks, and to try wheels for ARM.
+DEBIAN_PYTHONS := bookworm=3.11 sid=3.13,3.14
 
-dist: .venv/created
-	@$(BIN)/python tools/dist.py $(PYTHONS)
+.pythons/unpacked: tools/pythons.sh
+	@tools/pythons.sh .pythons $(DEBIAN_PYTHONS)
+	@touch $@
+
+dist: .venv/created .pythons/unpacked
+	@$(BIN)/python tools/dist.py $(PYTHONS) $(if $(PLATFORMS),--platforms $(PLATFORMS))
 
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
 lint: setup
@@ -268,6 +274,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-bench .venv-spark-* .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench .venv-spark-* .bench .pythons build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +
