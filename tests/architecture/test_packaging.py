@@ -7,12 +7,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from source_tree import ROOT
 from tool_modules import load_tool
 
 DIST = load_tool("dist")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WORKFLOW_FILE = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
+WORKFLOW = yaml.safe_load(WORKFLOW_FILE)
 VERSIONS = DIST.supported_versions()
 TOOLS = Path("tools", "bin", "python")
 
@@ -24,6 +27,15 @@ def test_the_oldest_version_of_the_classifiers_is_the_one_that_pip_asks_for() ->
 def test_ci_builds_wheels_for_the_versions_of_the_classifiers() -> None:
     built = PROJECT["tool"]["cibuildwheel"]["build"].split()
     assert built == [f"cp{version.replace('.', '')}-*" for version in VERSIONS]
+    assert not re.search(r"CIBW_|python-version", WORKFLOW_FILE), "cibuildwheel reads pyproject.toml, and nothing else"
+
+
+def test_only_the_job_that_publishes_may_and_only_on_a_release() -> None:
+    jobs = WORKFLOW["jobs"]
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {"publish": {"id-token": "write"}}
+    assert jobs["publish"]["if"] == "github.event_name == 'release'"
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
 
 
 def test_every_extra_is_explained_to_users() -> None:
