@@ -7,7 +7,7 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
 #              of transactions in virtual time, with figures
-# make test-release   the four above and make dist, one after another, about an hour and a half: what a release has to pass beside make test
+# make test-release   the four above and make dist, one after another, about two hours: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make test-sink-model   Spark's exactly-once sink in a model: all schedules with few faults and WALKS= (500,000) random ones for each variant,
 #              and a mutant for each rule of the protocol, with a table

@@ -29,6 +29,8 @@ DIST: Final = ROOT / "dist"
 UNPACKED: Final = ROOT / ".pythons"  # What tools/pythons.sh makes.
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 BUILD_TOOLS: Final = ("setuptools", "wheel", "Cython")
+# A wheel must need no more than the oldest processor with 64 bits. Newer ones authenticate pointers, which takes qemu ten times as long.
+OLDEST_CPU: Final = "cortex-a53"
 VERSION: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 
 
@@ -134,7 +136,9 @@ def find_user(version: str, target: Platform) -> Python | None:
         return find_builder(version)
     emulator = shutil.which(f"qemu-{target.machine}-static")
     program = next(UNPACKED.glob(f"{target.machine}-*/usr/bin/python{version}"), None)
-    return Python(version, str(program), (emulator, "-L", str(program.parents[2]))) if emulator and program else None
+    if emulator is None or program is None:
+        return None
+    return Python(version, str(program), (emulator, "-cpu", OLDEST_CPU, "-L", str(program.parents[2])))
 
 
 def environment(python: Python, folder: Path) -> Path:
