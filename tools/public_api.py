@@ -19,6 +19,10 @@ LISTED = (
     "levada.registry",
     "levada.otel",
     "levada.oauth",
+    "levada.compat.confluent_kafka",
+    "levada.compat.confluent_kafka.admin",
+    "levada.compat.confluent_kafka.schema_registry",
+    "levada.compat.confluent_kafka.serialization",
 )
 """Modules whose public names are in __all__."""
 WHOLE = ("levada.errors", "levada.types", "levada.serialization", "levada.logs", "levada.metrics.prometheus")

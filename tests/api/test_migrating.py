@@ -18,6 +18,7 @@ from levada.testing import EmbeddedKafka
 PAGE = (Path(__file__).parents[2] / "docs" / "MIGRATING.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 PRINTS = [
+    ["delivered: orders 0 0", "read: b'0 pears'", "end: True"],
     ["delivered orders 0 0"],
     ["partitions: ["],
     ["written: orders 0", "written: [1, 2, 3]"],
@@ -70,7 +71,7 @@ def test_an_option_is_taken_or_refused_as_the_page_says(theirs: str, ours: str, 
 
 def test_the_partitioner_on_the_page_is_the_default_of_librdkafka() -> None:
     names: dict[str, object] = {}
-    exec(re.findall(r"(def consistent_random.*?)\n\n", PROGRAMS[1], re.S)[0], {"crc32": crc32}, names)
+    exec(re.findall(r"(def consistent_random.*?)\n\n", PAGE, re.S)[0], {"crc32": crc32}, names)
     keys = [b"customer-%d" % number for number in range(50)]
     with EmbeddedKafka(num_partitions=6) as kafka:
         theirs = Producer({"bootstrap.servers": kafka.bootstrap_servers})

@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "otel": {"api"},
     "exactly_once": {"sync"},
     "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
+    "compat": {"registry", "wire"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
 OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
@@ -167,6 +168,12 @@ def test_the_command_line_is_a_user_of_the_api() -> None:
         return ".".join(found.module.split(".")[:2]) in inner and found.module not in allowed and not of_bytes
 
     assert not offences({"cli"}, is_inner)
+
+
+def test_the_layers_for_other_clients_are_users_of_the_api() -> None:
+    allowed = {"levada.registry", "levada.wire.murmur2"}
+    assert not offences({"compat"}, lambda _, found: area_of(found.module) in {"registry", "wire"} and found.module not in allowed)
+    assert not offences(None, lambda module, found: module.area != "compat" and is_ours(found) and area_of(found.module) == "compat")
 
 
 def test_nobody_imports_the_command_line() -> None:

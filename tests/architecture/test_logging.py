@@ -7,7 +7,7 @@ import re
 from source_tree import ROOT, SOURCE
 
 MAKE_LOGGERS = {"src/levada/logs.py"}
-OUTER = ("cli", "exactly_once", "spark", "testing")
+OUTER = ("cli", "compat", "exactly_once", "spark", "testing")
 """Users of the clients: they log on their own behalf."""
 UNDER_THE_LOCK = ("net", "client")
 MAKE_LOGS = {"src/levada/client/driver_interface.py", "src/levada/client/engine.py"}

@@ -1,0 +1,354 @@
+"""Settings of librdkafka become settings of levada, or raise KafkaException with advice.
+
+A setting is one of four kinds: this package itself acts on it (_OWN); its unit or meaning is converted (_CONVERTED); it has no effect here
+(NO_EFFECT, listed in docs/MIGRATING.md); or levada reads it under the same name. Levada refuses every other name, and says what to use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from levada import OAuthToken
+from levada.compat.confluent_kafka.error import ErrorCodes, KafkaException, exception
+
+Settings = dict[str, Any]
+_INT32_MAX: Final = 2**31 - 1
+
+NO_EFFECT: Final = frozenset(
+    {
+        "api.version.fallback.ms",
+        "api.version.request",
+        "api.version.request.timeout.ms",
+        "batch.num.messages",
+        "broker.address.ttl",
+        "consume.callback.max.messages",
+        "coordinator.query.interval.ms",
+        "debug",
+        "enable.random.seed",
+        "fetch.error.backoff.ms",
+        "fetch.queue.backoff.ms",
+        "log.connection.close",
+        "log.level",
+        "log.queue",
+        "log.thread.name",
+        "message.copy.max.bytes",
+        "produce.offset.report",
+        "queue.buffering.backpressure.threshold",
+        "queued.min.messages",
+        "reconnect.backoff.jitter.ms",
+        "socket.blocking.max.ms",
+        "socket.keepalive.enable",
+        "socket.max.fails",
+        "socket.nagle.disable",
+        "topic.metadata.refresh.fast.cnt",
+        "topic.metadata.refresh.fast.interval.ms",
+        "topic.metadata.refresh.sparse",
+    }
+)
+"""Settings for tuning librdkafka's threads, queues and log lines, which levada does not have."""
+
+_ONLY_LEVADAS: Final = frozenset(
+    {
+        "buffer.memory",
+        "consumer.timeout.ms",
+        "interceptors",
+        "key.deserializer",
+        "key.serializer",
+        "max.block.ms",
+        "max.poll.records",
+        "on.decode.error",
+        "stop.at.end",
+        "value.deserializer",
+        "value.serializer",
+    }
+)
+"""Settings of levada that would change what this package promises."""
+
+_CALLBACKS: Final = ("error.cb", "stats.cb", "on.delivery", "on.commit", "oauth.cb")
+
+_CONNECTION: Final = (
+    "bootstrap.",
+    "broker.version.",
+    "client.dns.",
+    "client.id",
+    "connections.",
+    "metadata.max.age.",
+    "metadata.recovery.",
+    "reconnect.",
+    "request.timeout.",
+    "retry.",
+    "sasl.",
+    "security.",
+    "socket.",
+    "ssl.",
+    "topic.metadata.refresh.interval.",
+)
+"""Beginnings of the names of settings that an admin client for the same cluster needs."""
+
+
+class Configuration(NamedTuple):
+    """A translated configuration. levada: the settings of levada's client. own: the settings that this package acts on, by dotted name."""
+
+    levada: Settings
+    own: Settings
+
+    @property
+    def connection(self) -> Settings:
+        """The settings with which an admin client connects to the same cluster."""
+        return {name: value for name, value in self.levada.items() if name.startswith(_CONNECTION)}
+
+
+def producer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
+    """Return the settings of a Producer."""
+    given = _given(config, keywords, {"request.required.acks": "acks", "message.send.max.retries": "retries"})
+    own = _own(given, _COMMON_OWN | _PRODUCER_OWN)
+    settings = _converted(given, _COMMON_CONVERTED | _PRODUCER_CONVERTED)
+    most = _number("message.max.bytes", settings.pop("message.max.bytes", 1_000_000), 1000)
+    own["message.max.bytes"] = most
+    # librdkafka compares key and value with the limit, levada the whole record.
+    settings["max.request.size"] = max(most + 4096, 1 << 20)
+    _set_timeouts(settings)
+    if "enable.idempotence" not in settings and not _may_be_idempotent(settings):
+        settings["enable.idempotence"] = False
+    level = settings.pop("compression.level", None)
+    codec = str(settings.get("compression.type", settings.get("compression.codec", "none")))
+    if level is not None and int(level) != -1 and codec in ("gzip", "lz4", "zstd"):
+        settings[f"compression.{codec}.level"] = max(int(level), 1) if codec == "lz4" else level
+    # This package counts messages and bytes itself, and never waits in produce().
+    settings["buffer.memory"] = own["queue.buffering.max.kbytes"] * 1024 * 2 + (64 << 20)
+    settings["max.block.ms"] = 0
+    settings.setdefault("metadata.max.idle.ms", _INT32_MAX)
+    return Configuration(settings, own)
+
+
+def consumer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
+    """Return the settings of a Consumer. Raises ValueError without a group.id, as confluent-kafka does."""
+    given = _given(config, keywords, {"auto.commit.enable": "enable.auto.commit"})
+    if not given.get("group.id"):
+        raise ValueError("Failed to create consumer: group.id must be set")
+    own = _own(given, _COMMON_OWN | _CONSUMER_OWN)
+    settings = _converted(given, _COMMON_CONVERTED | _CONSUMER_CONVERTED)
+    settings = {"isolation.level": "read_committed", "allow.auto.create.topics": False, **settings, "enable.auto.commit": False}
+    if str(settings.get("group.protocol", "classic")).lower() == "classic":
+        settings.setdefault("partition.assignment.strategy", "range,roundrobin")
+    return Configuration(settings, own)
+
+
+def admin_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
+    """Return the settings of an AdminClient. Settings of producers and consumers are left out, as librdkafka ignores them."""
+    given = _given(config, keywords, {})
+    own = _own(given, _COMMON_OWN)
+    for name in (_PRODUCER_OWN | _CONSUMER_OWN).keys() & given.keys():
+        del given[name]
+    settings = _converted(given, _COMMON_CONVERTED)
+    return Configuration(settings, own)
+
+
+def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str]) -> Settings:
+    """Return the program's settings by dotted name. Settings in a nested mapping for topics count where the outer ones have none."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError("expected configuration dict")
+    given: Settings = {}
+    topic: Settings = {}
+    for name, value in {**(config or {}), **keywords}.items():
+        if not isinstance(name, str):
+            raise TypeError("expected configuration property name as type unicode string")
+        dotted = name.replace("_", ".")
+        if dotted in ("topic", "default.topic.config"):
+            topic |= {aliases.get(inner, inner): item for inner, item in value.items()}
+        elif value is not None:
+            given[aliases.get(dotted, dotted)] = value
+    for name in _ONLY_LEVADAS & given.keys():
+        raise exception(ErrorCodes._INVALID_ARG, f"No such configuration property: \"{name}\": it is levada's own, not confluent-kafka's")
+    return topic | given
+
+
+def _own(given: Settings, kinds: Mapping[str, tuple[Any, Callable[[str, Any], Any]]]) -> Settings:
+    """Take the settings that this package acts on out of `given`; return all of them, with defaults."""
+    return {name: read(name, given.pop(name, default)) for name, (default, read) in kinds.items()}
+
+
+def _converted(given: Settings, conversions: Mapping[str, Callable[[str, Any], Settings]]) -> Settings:
+    settings: Settings = {}
+    for name, value in given.items():
+        if name not in NO_EFFECT:
+            settings |= conversions[name](name, value) if name in conversions else {name: value}
+    return settings
+
+
+def _set_timeouts(settings: Settings) -> None:
+    """Keep levada's rule that delivery.timeout.ms is at least linger.ms + request.timeout.ms, by shortening request.timeout.ms."""
+    timeout = _number("message.timeout.ms", settings.pop("message.timeout.ms", settings.pop("delivery.timeout.ms", 300_000)), 0)
+    settings["delivery.timeout.ms"] = timeout = timeout or _INT32_MAX
+    linger_name = "queue.buffering.max.ms" if "queue.buffering.max.ms" in settings else "linger.ms"
+    given = settings.pop(linger_name, None)
+    linger = round(_float(linger_name, 5 if given is None else given))
+    if linger >= timeout:
+        if given is not None:
+            raise exception(ErrorCodes._INVALID_ARG, "`message.timeout.ms` must be greater than `linger.ms`")
+        linger = timeout // 2
+    settings["linger.ms"] = linger
+    request = _number("request.timeout.ms", settings.get("request.timeout.ms", 30_000), 1)
+    settings["request.timeout.ms"] = max(min(request, timeout - linger), 1)
+
+
+def _may_be_idempotent(settings: Settings) -> bool:
+    in_flight: Any = settings.get("max.in.flight", settings.get("max.in.flight.requests.per.connection", 5))
+    return str(settings.get("acks", "all")) in ("all", "-1") and str(settings.get("retries", 1)) != "0" and int(in_flight) <= 5
+
+
+def _number(name: str, value: Any, least: int) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if number < least:
+        raise exception(ErrorCodes._INVALID_ARG, f'Invalid value for configuration property "{name}": {value!r}; expected a number')
+    return number
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise exception(ErrorCodes._INVALID_ARG, f'Invalid value for configuration property "{name}": {value!r}') from None
+
+
+def _at_least(least: int) -> Callable[[str, Any], int]:
+    return lambda name, value: _number(name, value, least)
+
+
+def _boolean(name: str, value: Any) -> bool:
+    read = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}.get(str(value).lower())
+    if read is None:
+        raise exception(ErrorCodes._INVALID_ARG, f'Invalid value for configuration property "{name}": {value!r}; expected true or false')
+    return read
+
+
+def _callback(name: str, value: Any) -> Callable[..., Any] | None:
+    if value is not None and not callable(value):
+        raise TypeError(f"expected {name.replace('.', '_')} property as a callable function")
+    return value  # type: ignore[no-any-return]
+
+
+def _logger(name: str, value: Any) -> Any:
+    if value is not None and not hasattr(value, "handle"):
+        raise TypeError(f"expected {name} property as a logging.Logger")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    return str(value).lower()
+
+
+_COMMON_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
+    "error.cb": (None, _callback),
+    "logger": (None, _logger),
+    "statistics.interval.ms": (0, _at_least(0)),
+    "stats.cb": (None, _callback),
+}
+_PRODUCER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
+    "delivery.report.only.error": (False, _boolean),
+    "on.delivery": (None, _callback),
+    "partitioner": ("consistent_random", _text),
+    "queue.buffering.max.kbytes": (1 << 20, _at_least(1)),
+    "queue.buffering.max.messages": (100_000, _at_least(0)),
+    "sticky.partitioning.linger.ms": (10, _at_least(0)),
+    "topic.metadata.propagation.max.ms": (30_000, _at_least(0)),
+}
+_CONSUMER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
+    "auto.commit.interval.ms": (5_000, _at_least(0)),
+    "enable.auto.commit": (True, _boolean),
+    "enable.auto.offset.store": (True, _boolean),
+    "enable.partition.eof": (False, _boolean),
+    "on.commit": (None, _callback),
+}
+"""The settings that this package acts on: default, and how a value is read."""
+
+
+def _tokens(name: str, callback: Any) -> Settings:
+    """oauth_cb(config) returns (token, expiry time in seconds), and optionally a principal and extensions."""
+    if not callable(callback):
+        raise TypeError("expected oauth_cb property as a callable function")
+
+    def provide() -> OAuthToken:
+        token, expires_at, *more = callback("")
+        return OAuthToken(token, expires_at, more[1] if len(more) > 1 else {})
+
+    return {"sasl.oauth.token.provider": provide}
+
+
+def _only(value: str, advice: str) -> Callable[[str, Any], Settings]:
+    """Return the conversion of a setting with one possible value, which has no effect. advice: for all other values."""
+
+    def convert(name: str, given: Any) -> Settings:
+        if str(given).lower() != value:
+            raise exception(ErrorCodes._INVALID_ARG, f'configuration property "{name}": only {value} is supported: {advice}')
+        return {}
+
+    return convert
+
+
+def _times(factor: int, name: str) -> Callable[[str, Any], Settings]:
+    return lambda given, value: {name: _number(given, value, 0) * factor}
+
+
+def _system_sized(name: str, value: Any) -> Settings:
+    return {name.removeprefix("socket."): _number(name, value, 0) or -1}
+
+
+def _metadata_age(name: str, value: Any) -> Settings:
+    number = _number(name, value, -1)
+    return {"metadata.max.age.ms": _INT32_MAX if number <= 0 else number}
+
+
+def _or_never(name: str, value: Any) -> Settings:
+    return {name: _number(name, value, 0) or _INT32_MAX}
+
+
+def _fallback(name: str, value: Any) -> Settings:
+    release = ".".join(str(value).split(".")[:3])
+    return {name: release} if release in ("0.8.0", "0.8.1", "0.8.2", "0.9.0") else {}
+
+
+_COMMON_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
+    "broker.address.family": _only("any", "levada tries every address of a name"),
+    "broker.version.fallback": _fallback,
+    "connections.max.idle.ms": _or_never,
+    "metadata.max.age.ms": lambda name, value: {},
+    "oauth.cb": _tokens,
+    "socket.receive.buffer.bytes": _system_sized,
+    "socket.send.buffer.bytes": _system_sized,
+    "socket.timeout.ms": _times(1, "request.timeout.ms"),
+    "topic.metadata.refresh.interval.ms": _metadata_age,
+}
+_PRODUCER_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
+    "enable.gapless.guarantee": _only("false", "a failed message does not stop the messages after it"),
+    "queuing.strategy": _only("fifo", "messages are sent in the order of produce()"),
+    "socket.timeout.ms": lambda name, value: {},
+}
+_CONSUMER_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
+    "offset.store.method": _only("broker", "offsets are stored by brokers"),
+    "queued.max.messages.kbytes": _times(1024, "fetch.buffer.bytes"),
+}
+
+
+class LevadaLines(logging.Handler):
+    """Hands levada's log lines about one client to a function."""
+
+    def __init__(self, client_id: str, take: Callable[[logging.LogRecord], object]) -> None:
+        super().__init__()
+        self._client_id = client_id
+        self._take = take
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a line on if it is about this client."""
+        if getattr(record, "kafka_client_id", None) == self._client_id:
+            self._take(record)
+
+
+def refused(error: Exception) -> KafkaException:
+    """Return the exception for a configuration that levada refuses."""
+    return exception(ErrorCodes._INVALID_ARG, str(error))

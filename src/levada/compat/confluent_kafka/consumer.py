@@ -1,0 +1,613 @@
+"""Consumer: poll() hands out one message at a time, from the records of the last poll of levada's consumer.
+
+What was fetched but not handed out counts for nothing: positions, stored offsets and commits are about messages that the program got. The
+records in between are dropped when their partition is revoked, paused or sought.
+
+Levada's consumer is polled at least every _CALL_EVERY_S, also while records are left. So rebalances are noticed, and max.poll.interval.ms
+is kept as long as the program polls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from levada import ConsumerGroupMetadata, ConsumerRecord, KafkaConsumer, OffsetAndMetadata
+from levada import TopicPartition as Place
+from levada import errors as levada_errors
+from levada.compat.confluent_kafka.cluster import Cluster, ClusterMetadata
+from levada.compat.confluent_kafka.configuration import consumer_configuration, refused
+from levada.compat.confluent_kafka.ends import EndsOfPartitions
+from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, exception, raising_kafka_exceptions, to_kafka_error
+from levada.compat.confluent_kafka.events import ClientEvents, Events, client_id_of
+from levada.compat.confluent_kafka.message import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+    TopicPartition,
+    checked_offset,
+    consumed,
+    from_committed,
+    place,
+    places,
+    seconds,
+    to_commit,
+)
+from levada.compat.confluent_kafka.not_there import CONSUMER, lacks
+from levada.compat.confluent_kafka.offsets import Offsets, OffsetStore
+from levada.compat.confluent_kafka.turns import Turns
+
+RebalanceCallback = Callable[[Any, list[TopicPartition]], object]
+
+_STEP_S = 0.1
+_CALL_EVERY_S = 1.0
+_FOREVER_S = 10.0**8
+
+
+@lacks(CONSUMER)
+class Consumer:
+    """A consumer with confluent-kafka's calls, over levada's KafkaConsumer. Several threads may use it."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
+        settings, own = configuration = consumer_configuration(config, keywords)
+        self._own = own
+        self._turns = Turns()
+        self._events = Events()
+        self._reports = ClientEvents(self._events, own, client_id_of(settings, "consumer"), "consumer")
+        try:
+            self._client: KafkaConsumer[bytes, bytes] = KafkaConsumer(settings)
+        except levada_errors.ConfigError as error:
+            self._reports.close()
+            raise refused(error) from error
+        self._reports.watch(self._client, self)
+        self._cluster = Cluster(configuration.connection)
+        self._records: deque[ConsumerRecord[bytes, bytes]] = deque()
+        self._errors: deque[Message] = deque()
+        self._store = OffsetStore()
+        self._ends = EndsOfPartitions(self._client) if own["enable.partition.eof"] else None
+        self._assigned: dict[Place, int] = {}
+        self._callbacks: dict[str, RebalanceCallback | None] = {}
+        self._rebalancing: list[Place] | None = None
+        self._paused: set[Place] = set()
+        self._subscribed = False
+        self._unchecked: list[str] = []
+        self._last_error = ""
+        self._called_s = self._committed_s = monotonic()
+        self._closed = False
+
+    # What is read
+
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: RebalanceCallback | None = None,
+        on_revoke: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+        **unknown: Any,
+    ) -> None:
+        """Read topics as a member of the group. A topic that begins with '^' is a regular expression.
+
+        The functions are called as f(consumer, partitions) within poll(), consume(), unsubscribe() and close().
+        """
+        if unknown:
+            raise TypeError(f"'{next(iter(unknown))}' is an invalid keyword argument for this function")
+        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            raise TypeError("expected list of topic unicode strings")
+        for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} expects a callable")
+        with self._call():
+            self._callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
+            listeners: dict[str, Any] = {
+                "on_assigned": self._on_assigned,
+                "on_revoked": self._on_revoked,
+                "on_lost": self._on_lost,
+            }
+            self._unchecked = []
+            with raising_kafka_exceptions("Failed to subscribe"):
+                if any(topic.startswith("^") for topic in topics):
+                    self._client.subscribe(pattern=_pattern(topics), **listeners)
+                else:
+                    self._client.subscribe(topics, **listeners)
+                    self._unchecked = list(topics)
+            self._subscribed = True
+
+    def unsubscribe(self) -> None:
+        """Leave the group and read nothing."""
+        with self._call(), raising_kafka_exceptions("Failed to unsubscribe"):
+            self._client.unsubscribe()
+            self._subscribed = False
+            self._forget(list(self._assigned))
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read exactly these partitions, each from its offset. Within on_assign: change where partitions of the group begin."""
+        with self._call():
+            offsets = _offsets(partitions)
+            if self._rebalancing is not None:
+                self._assign_in_callback(self._rebalancing, offsets)
+                return
+            self._forget([tp for tp in self._assigned if tp not in offsets])
+            self._assign(offsets)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these partitions, too."""
+        with self._call():
+            offsets = _offsets(partitions)
+            if self._rebalancing is not None:
+                self._assign_in_callback(self._rebalancing, offsets)
+                return
+            if offsets.keys() & self._assigned.keys():
+                raise exception(ErrorCodes._CONFLICT, "Partitions are assigned already; use seek()")
+            self._assign(offsets, {**self._assigned, **offsets})
+
+    def unassign(self) -> None:
+        """Read nothing. Within on_revoke it has no effect, as the group has revoked the partitions."""
+        with self._call():
+            if self._rebalancing is None:
+                self._commit_before_leaving(list(self._assigned))
+                self._forget(list(self._assigned))
+                self._assign({})
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Stop reading these partitions. Within on_revoke it has no effect, as the group has revoked them."""
+        with self._call():
+            if self._rebalancing is not None:
+                return
+            gone = places(partitions)
+            if any(tp not in self._assigned for tp in gone):
+                raise exception(ErrorCodes._INVALID_ARG, "Can't subtract partitions that are not assigned")
+            self._commit_before_leaving(gone)
+            self._forget(gone)
+            self._assign({}, dict(self._assigned))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the assigned partitions."""
+        with self._call():
+            return [TopicPartition(*tp, offset) for tp, offset in self._assigned.items()]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """Hand out no messages of these partitions until resume()."""
+        with self._call():
+            paused = [tp for tp in places(partitions) if tp in self._assigned]
+            self._drop(paused)
+            self._client.pause(paused)
+            self._paused.update(paused)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Hand out messages of paused partitions again."""
+        with self._call():
+            resumed = [tp for tp in places(partitions) if tp in self._assigned]
+            self._client.resume(resumed)
+            self._paused.difference_update(resumed)
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Go on at the offset of an assigned partition."""
+        with self._call():
+            if place(partition) not in self._assigned:
+                code = ErrorCodes._STATE if self._assigned else ErrorCodes._UNKNOWN_PARTITION
+                raise exception(
+                    code, f"Failed to seek to offset {partition.offset}: {partition.topic} [{partition.partition}] is not assigned"
+                )
+            self._seek_all(_offsets([partition]))
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the position after the last message that was handed out, per partition; OFFSET_INVALID before the first."""
+        with self._call():
+            return from_committed({tp: self._store.position.get(tp) for tp in places(partitions)})
+
+    # Messages
+
+    def poll(self, timeout: float | None = -1) -> Message | None:
+        """Return the next message or error, or None after `timeout` seconds; negative for no limit. Runs callbacks."""
+        found = self.consume(1, timeout)
+        return found[0] if found else None
+
+    def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
+        """Return up to `num_messages` messages and errors, waiting for them up to `timeout` seconds; negative for no limit."""
+        if not 0 <= num_messages <= 1_000_000:
+            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
+        self._check_open()
+        limit = seconds(timeout)
+        deadline = monotonic() + (_FOREVER_S if limit is None else limit)
+        found: list[Message] = []
+        waits_s = 0.0
+        while True:
+            with self._turns.step():
+                self._check_open()
+                self._serve()
+                if len(found) < num_messages:
+                    self._fill(waits_s, num_messages - len(found))
+                while len(found) < num_messages and (message := self._next()) is not None:
+                    found.append(message)
+            waits_s = min(deadline - monotonic(), _STEP_S)
+            if len(found) >= num_messages or waits_s <= 0:
+                return found
+
+    def _fill(self, waits_s: float, wanted: int) -> None:
+        """Poll levada's consumer if there is nothing to hand out, or if it was not called for long."""
+        is_empty = not self._records and not self._errors
+        now_s = monotonic()
+        if not is_empty and now_s - self._called_s < _CALL_EVERY_S:
+            return
+        self._called_s = now_s
+        if not self._subscribed and not self._assigned:
+            # Levada's poll() would raise an error.
+            self._events.wait(waits_s)
+            return
+        try:
+            # With records left, one more is enough: the call is for the group.
+            found = self._client.poll(waits_s if is_empty else 0, None if is_empty else 1)
+            self._records += found
+            self._check_topics()
+        except levada_errors.KafkaError as error:
+            self._fail(error, waits_s)
+        if self._ends is not None:
+            left = {Place(record.topic, record.partition) for record in self._records}
+            ended = self._ends.reached(tp for tp in self._assigned if tp not in left and tp not in self._paused)
+            self._errors += [_end_message(tp, offset) for tp, offset in ended]
+        self._auto_commit()
+
+    def _check_topics(self) -> None:
+        """Let an error about each subscribed topic that does not exist be handed out, once it has joined the group."""
+        if self._records:
+            self._last_error = ""
+        while self._unchecked and self._client.group_metadata().generation_id >= 0:
+            topic = self._unchecked.pop()
+            try:
+                self._client.partitions_for(topic, timeout=1)
+            except levada_errors.UnknownTopicOrPartitionError as error:
+                unknown = to_kafka_error(error, f"Subscribed topic not available: {topic}: ")
+                self._errors.append(_error_message(Place(topic, 0), unknown))
+
+    def _fail(self, error: levada_errors.KafkaError, waits_s: float) -> None:
+        """Let an error be handed out. Levada raises it again with every poll(); librdkafka reports it once."""
+        if str(error) == self._last_error and not error.fatal:
+            self._events.wait(waits_s)
+            return
+        self._last_error = str(error)
+        self._errors += self._failures(error)
+
+    def _next(self) -> Message | None:
+        """Return the next message, and store its offset."""
+        if self._records:
+            record = self._records.popleft()
+            tp = Place(record.topic, record.partition)
+            at = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
+            self._store.position[tp] = at
+            if self._own["enable.auto.offset.store"]:
+                self._store.store({tp: at})
+            return consumed(record)
+        return self._errors.popleft() if self._errors else None
+
+    def _failures(self, error: levada_errors.KafkaError) -> list[Message]:
+        """Return an error of levada's poll() as messages. Partitions that cannot go on are paused until seek(), so that it comes once."""
+        kafka_error = to_kafka_error(error)
+        if isinstance(error, levada_errors.OffsetOutOfRangeError) and not isinstance(error, levada_errors.LogTruncationError):
+            kafka_error = KafkaError(ErrorCodes._AUTO_OFFSET_RESET, str(error))
+        stopped = self._without_position(error)
+        if not stopped:
+            return [_error_message(None, kafka_error)]
+        self._client.pause(stopped)
+        return [_error_message(tp, kafka_error) for tp in stopped]
+
+    def _without_position(self, error: levada_errors.KafkaError) -> list[Place]:
+        tp = getattr(error, "partition", None)
+        if isinstance(tp, Place):
+            return [tp] if tp in self._assigned else []
+        if isinstance(error, levada_errors.NoOffsetForPartitionError):
+            # The error names its partitions in its text only.
+            return [tp for tp in self._assigned if re.search(rf"(?<![\w.-]){re.escape(str(tp))}(?!\d)", str(error))]
+        return []
+
+    # Offsets
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+        **older: bool,
+    ) -> list[TopicPartition] | None:
+        """Commit the offset after a message, or offsets, or by default what is stored and not committed.
+
+        asynchronous: return None at once, and call on_commit within a later poll(). Otherwise return what was committed.
+        """
+        waits = not older.pop("async", asynchronous)
+        if older:
+            raise TypeError(f"'{next(iter(older))}' is an invalid keyword argument for this function")
+        wanted = _offsets_of(message, offsets)
+        with self._call():
+            due = self._store.due() if wanted is None else wanted
+            if not due:
+                nothing = KafkaError(ErrorCodes._NO_OFFSET, "Commit failed: Local: No offset stored")
+                if waits:
+                    raise _raised(nothing)
+                self._tell_of_commit(nothing, {})
+                return None
+            if not waits:
+                self._commit_async(due)
+                return None
+            with raising_kafka_exceptions("Commit failed"):
+                self._client.commit(due)
+            self._store.committed(due)
+            listed: Mapping[Place, OffsetAndMetadata | None] = due if wanted is not None else {**dict.fromkeys(self._assigned), **due}
+            return from_committed(listed)
+
+    def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+        """Store the offset after a message, or offsets, for the next commit. Needs enable.auto.offset.store=false."""
+        wanted = _offsets_of(message, offsets)
+        if wanted is None:
+            raise ValueError("expected either message or offsets")
+        with self._call():
+            if self._own["enable.auto.offset.store"]:
+                raise exception(ErrorCodes._INVALID_ARG, "StoreOffsets failed: set enable.auto.offset.store=false")
+            if any(tp not in self._assigned for tp in wanted):
+                raise exception(ErrorCodes._STATE, "StoreOffsets failed: a partition is not assigned")
+            self._store.store(wanted)
+
+    def committed(self, partitions: list[TopicPartition], timeout: float | None = -1) -> list[TopicPartition]:
+        """Return the committed offsets of partitions; OFFSET_INVALID for none."""
+        with self._call(), raising_kafka_exceptions("Failed to get committed offsets"):
+            return from_committed(self._client.committed(places(partitions), timeout=_limit(timeout)))
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float | None = -1, cached: bool = False) -> tuple[int, int]:
+        """Return (first offset, end offset). cached: as of the last fetch, without asking; OFFSET_INVALID if there was none."""
+        tp, limit = place(partition), _limit(timeout)
+        with self._call(), raising_kafka_exceptions("Failed to get watermark offsets"):
+            if not cached:
+                try:
+                    return self._client.beginning_offsets([tp], timeout=limit)[tp], self._client.end_offsets([tp], timeout=limit)[tp]
+                except levada_errors.UnknownTopicOrPartitionError as error:
+                    raise exception(ErrorCodes._UNKNOWN_PARTITION, f"Failed to get watermark offsets: {error}") from error
+            lag = self._client.current_lag(tp) if tp in self._assigned else None
+            if lag is None:
+                return OFFSET_INVALID, OFFSET_INVALID
+            at = self._client.position(tp)
+            return at - (self._client.current_lead(tp) or 0), at + lag
+
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float | None = -1) -> list[TopicPartition]:
+        """Return the first offset at or after each partition's `offset`, a time in milliseconds; OFFSET_END if there is none."""
+        times = {place(partition): partition.offset for partition in partitions}
+        with self._call(), raising_kafka_exceptions("Failed to get offsets"):
+            found = self._client.offsets_for_times(times, timeout=_limit(timeout))
+        return [
+            TopicPartition(*tp, OFFSET_END) if at is None else TopicPartition(*tp, at.offset, None, at.leader_epoch)
+            for tp, at in found.items()
+        ]
+
+    # The group, the cluster, and the end
+
+    def memberid(self) -> str:
+        """Return the id that the group's coordinator has given this member; "" before it has joined."""
+        with self._call():
+            return self._client.group_metadata().member_id
+
+    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Return what Producer.send_offsets_to_transaction() needs."""
+        with self._call():
+            return self._client.group_metadata()
+
+    def list_topics(self, topic: str | None = None, timeout: float | None = -1) -> ClusterMetadata:
+        """Describe the brokers, and one topic or all."""
+        self._check_open()
+        return self._cluster.list_topics(topic, timeout)
+
+    def cluster_id(self, timeout: float | None = -1) -> str | None:
+        """Return the id of the cluster."""
+        self._check_open()
+        return self._cluster.cluster_id(timeout)
+
+    def close(self) -> None:
+        """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections."""
+        with self._turns.turn():
+            if self._closed:
+                return
+            try:
+                self._commit_before_leaving(list(self._assigned))
+                self._client.close()
+                self._serve()
+            finally:
+                self._closed = True
+                self._cluster.close()
+                self._reports.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # Rebalances, called by levada within poll()
+
+    def _on_assigned(self, partitions: list[Place]) -> None:
+        self._assigned |= dict.fromkeys(partitions, OFFSET_INVALID)
+        self._tell("assign", partitions)
+
+    def _on_revoked(self, partitions: list[Place]) -> None:
+        try:
+            self._tell("revoke", partitions)
+            self._commit_before_leaving(partitions)
+        finally:
+            self._forget(partitions)
+
+    def _on_lost(self, partitions: list[Place]) -> None:
+        try:
+            self._tell("lost", partitions)
+        finally:
+            self._forget(partitions)
+
+    def _tell(self, what: str, partitions: list[Place]) -> None:
+        callback = self._callbacks.get(what)
+        if callback is None:
+            return
+        self._rebalancing = partitions
+        try:
+            callback(self, [TopicPartition(*tp) for tp in partitions])
+        finally:
+            self._rebalancing = None
+
+    # What the calls share
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        with self._turns.turn():
+            self._check_open()
+            yield
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+
+    def _assign_in_callback(self, given: list[Place], offsets: dict[Place, int]) -> None:
+        """Begin at offsets. given: what the group has assigned; the partitions of it that the program does not assign are never read."""
+        self._seek_all(offsets)
+        left_out = [tp for tp in given if tp not in offsets and tp in self._assigned]
+        self._client.pause(left_out)
+        self._forget(left_out)
+
+    def _assign(self, offsets: dict[Place, int], all_offsets: dict[Place, int] | None = None) -> None:
+        """Assign partitions, and begin at their offsets. all_offsets: with those that are assigned already; None if there are none else."""
+        wanted = offsets if all_offsets is None else all_offsets
+        with raising_kafka_exceptions("Failed to set assignment"):
+            self._client.assign(wanted)
+        self._assigned = dict(wanted)
+        self._seek_all(offsets)
+
+    def _seek_all(self, offsets: dict[Place, int]) -> None:
+        known = {tp: offset for tp, offset in offsets.items() if tp in self._assigned}
+        self._last_error = ""
+        self._drop(known, seek=False)
+        self._store.forget(known)
+        if self._ends is not None:
+            self._ends.forget(known)
+        for tp, offset in known.items():
+            if offset >= 0:
+                self._client.seek(tp, offset)
+            elif offset == OFFSET_BEGINNING:
+                self._client.seek_to_beginning([tp])
+            elif offset == OFFSET_END:
+                self._client.seek_to_end([tp])
+            elif offset == OFFSET_STORED and self._rebalancing is None:
+                self._client.seek_to_committed([tp])
+        # Errors of a position have paused its partition.
+        self._client.resume([tp for tp in known if tp not in self._paused])
+
+    def _drop(self, partitions: Iterable[Place], *, seek: bool = True) -> None:
+        """Drop the records of partitions that were not handed out. seek: let them be read again."""
+        gone = set(partitions)
+        kept: deque[ConsumerRecord[bytes, bytes]] = deque()
+        first: dict[Place, int] = {}
+        for record in self._records:
+            tp = Place(record.topic, record.partition)
+            if tp in gone:
+                first.setdefault(tp, record.offset)
+            else:
+                kept.append(record)
+        self._records = kept
+        if seek:
+            for tp, offset in first.items():
+                self._client.seek(tp, offset)
+
+    def _forget(self, partitions: Iterable[Place]) -> None:
+        gone = list(partitions)
+        self._drop(gone, seek=False)
+        self._store.forget(gone)
+        self._paused.difference_update(gone)
+        if self._ends is not None:
+            self._ends.forget(gone)
+        for tp in gone:
+            self._assigned.pop(tp, None)
+
+    def _auto_commit(self) -> None:
+        now_s = monotonic()
+        if self._own["enable.auto.commit"] and now_s - self._committed_s >= self._own["auto.commit.interval.ms"] / 1000:
+            self._committed_s = now_s
+            due = self._store.due()
+            if due:
+                self._commit_async(due)
+
+    def _commit_before_leaving(self, partitions: list[Place]) -> None:
+        """With enable.auto.commit, commit what is stored of partitions that are given up."""
+        due = self._store.due(partitions) if self._own["enable.auto.commit"] else {}
+        if not due:
+            return
+        error: KafkaError | None = None
+        try:
+            self._client.commit(due)
+        except levada_errors.KafkaError as failed:
+            error = to_kafka_error(failed)
+        else:
+            self._store.committed(due)
+        self._tell_of_commit(error, due)
+
+    def _commit_async(self, offsets: Offsets) -> None:
+        def done(committed: Mapping[Place, OffsetAndMetadata], error: BaseException | None) -> None:
+            if error is None:
+                self._store.committed(offsets)
+            self._tell_of_commit(None if error is None else to_kafka_error(error), offsets)
+
+        with raising_kafka_exceptions("Commit failed"):
+            self._client.commit_async(offsets, done)
+
+    def _tell_of_commit(self, error: KafkaError | None, offsets: Offsets) -> None:
+        callback = self._own["on.commit"]
+        if callback is not None:
+            self._events.add(lambda: callback(error, from_committed(offsets)))
+
+    def _serve(self) -> None:
+        self._events.serve()
+        self._reports.serve(lambda: {"replyq": len(self._records)})
+
+
+def _offsets(partitions: list[TopicPartition]) -> dict[Place, int]:
+    if not isinstance(partitions, list):
+        raise TypeError("expected list of TopicPartition")
+    return {place(partition): checked_offset(partition) for partition in partitions}
+
+
+def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -> Offsets | None:
+    """Return the offsets that commit() or store_offsets() is about; None if neither argument was given."""
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if offsets is not None:
+        return to_commit(offsets)
+    if message is None:
+        return None
+    if not isinstance(message, Message):
+        raise TypeError("expected Message")
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if message.error() is not None or topic is None or partition is None or offset is None:
+        raise exception(ErrorCodes._INVALID_ARG, "Cannot commit a message with an error")
+    epoch = message.leader_epoch()
+    return {Place(topic, partition): OffsetAndMetadata(offset + 1, -1 if epoch is None else epoch)}
+
+
+def _pattern(topics: list[str]) -> str:
+    """Return an expression for whole names, as levada wants it. librdkafka's expressions may match the beginning of a name."""
+    return "|".join(f"(?:{topic}).*" if topic.startswith("^") else re.escape(topic) for topic in topics)
+
+
+def _limit(timeout: float | None) -> float:
+    limit = seconds(timeout)
+    return _FOREVER_S if limit is None else limit
+
+
+def _error_message(tp: Place | None, error: KafkaError, offset: int | None = None) -> Message:
+    topic, partition = (None, None) if tp is None else tp
+    return Message(topic, partition, offset, None, error.str().encode(), None, error, (TIMESTAMP_NOT_AVAILABLE, -1))
+
+
+def _end_message(tp: Place, offset: int) -> Message:
+    return _error_message(tp, KafkaError(ErrorCodes._PARTITION_EOF, f"reached end of partition at offset {offset}"), offset)
+
+
+def _raised(error: KafkaError) -> Exception:
+    return exception(error.code(), error.str())

@@ -1,0 +1,24 @@
+"""SchemaRegistryClient over levada.registry, and the strategies for names of subjects."""
+
+from __future__ import annotations
+
+from levada.compat.confluent_kafka.schema_registry.client import SchemaRegistryClient, SchemaVersion
+from levada.compat.confluent_kafka.schema_registry.error import SchemaRegistryError
+from levada.compat.confluent_kafka.schema_registry.subjects import (
+    record_subject_name_strategy,
+    topic_record_subject_name_strategy,
+    topic_subject_name_strategy,
+)
+from levada.registry import RegisteredSchema, Schema, SchemaReference
+
+__all__ = [
+    "RegisteredSchema",
+    "Schema",
+    "SchemaReference",
+    "SchemaRegistryClient",
+    "SchemaRegistryError",
+    "SchemaVersion",
+    "record_subject_name_strategy",
+    "topic_record_subject_name_strategy",
+    "topic_subject_name_strategy",
+]

@@ -1,0 +1,58 @@
+"""AvroSerializer and AvroDeserializer over levada.registry's. They need fastavro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from levada import registry
+from levada.compat.confluent_kafka.schema_registry.client import SchemaRegistryClient
+from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
+from levada.compat.confluent_kafka.schema_registry.per_field import (
+    ByIdDeserializer,
+    PerFieldSerializer,
+    deserializer_settings,
+    refuse_arguments,
+    serializer_settings,
+)
+from levada.registry import Schema
+
+
+class AvroSerializer(PerFieldSerializer):
+    """Serializes objects as Avro. to_dict: called with an object and its SerializationContext."""
+
+    def __init__(
+        self,
+        schema_registry_client: SchemaRegistryClient,
+        schema_str: str | Schema | None = None,
+        to_dict: Callable[..., Any] | None = None,
+        conf: Mapping[str, Any] | None = None,
+        rule_conf: Any = None,
+        rule_registry: Any = None,
+    ) -> None:
+        refuse_arguments(rule_conf=rule_conf, rule_registry=rule_registry)
+        settings, _ = serializer_settings(conf, {})
+
+        def make(topic: str, field: str) -> Callable[[Any], bytes | None]:
+            return registry.AvroSerializer(schema_registry_client.levada, schema_str, settings, topic=topic, field=field)
+
+        super().__init__(make, to_dict)
+
+
+class AvroDeserializer(ByIdDeserializer):
+    """Deserializes Avro by the schema id in each value. schema_str: the reader's schema."""
+
+    def __init__(
+        self,
+        schema_registry_client: SchemaRegistryClient,
+        schema_str: str | Schema | None = None,
+        from_dict: Callable[..., Any] | None = None,
+        return_record_name: bool = False,
+        conf: Mapping[str, Any] | None = None,
+        rule_conf: Any = None,
+        rule_registry: Any = None,
+    ) -> None:
+        refuse_arguments(return_record_name=return_record_name, rule_conf=rule_conf, rule_registry=rule_registry)
+        deserializer_settings(conf, {})
+        with raising_registry_errors():
+            super().__init__(registry.AvroDeserializer(schema_registry_client.levada, schema_str), from_dict)

@@ -1,0 +1,92 @@
+"""What the serializers share: one serializer of levada per topic and field, as levada's know their subject, and conf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
+from levada.compat.confluent_kafka.schema_registry.subjects import levada_strategy
+from levada.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
+
+Settings = dict[str, Any]
+
+_SERIALIZERS = ("auto.register.schemas", "normalize.schemas", "use.schema.id", "use.latest.version")
+_STRATEGY = ("subject.name.strategy", "subject.name.strategy.type", "subject.name.strategy.conf")
+
+
+def serializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> tuple[Settings, Settings]:
+    """Return levada's settings, and the values of the options of one kind of serializer.
+
+    own: these options, each with its default. Raises ValueError for options that levada cannot honour.
+    """
+    given = dict(conf or {})
+    values = {name: given.pop(name, default) for name, default in own.items()}
+    strategy, kind = given.pop(_STRATEGY[0], None), given.pop(_STRATEGY[1], None)
+    settings = {name: value for name, value in given.items() if name in _SERIALIZERS and value is not None}
+    refuse_rest(given, {*_SERIALIZERS})
+    settings["subject.name.strategy"] = levada_strategy(strategy, kind)
+    return settings, values
+
+
+def deserializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> Settings:
+    """Return the values of the options of one kind of deserializer. Strategies have no effect: values are read by their schema's id."""
+    given = dict(conf or {})
+    values = {name: given.pop(name, default) for name, default in own.items()}
+    refuse_rest(given, set(_STRATEGY))
+    return values
+
+
+def refuse_rest(given: Mapping[str, Any], known: set[str]) -> None:
+    """Raise ValueError for options that are not known and not switched off."""
+    rest = sorted(name for name, value in given.items() if name not in known and value not in (None, False))
+    if rest:
+        raise ValueError(f"Unrecognized properties: {', '.join(rest)}: levada.registry has nothing like them; leave them out")
+
+
+def refuse_arguments(**given: Any) -> None:
+    """Raise ValueError for arguments of constructors that levada cannot honour."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{name}: levada.registry has nothing like it; leave it out")
+
+
+class PerFieldSerializer(Serializer):
+    """A serializer that makes one of levada's for each topic and field. make: makes it of topic and field. to_dict: of the program."""
+
+    def __init__(self, make: Callable[[str, str], Callable[[Any], bytes | None]], to_dict: Callable[..., Any] | None = None) -> None:
+        if to_dict is not None and not callable(to_dict):
+            raise ValueError("to_dict must be callable with the signature to_dict(object, SerializationContext)->dict")
+        self._make = make
+        self._to_dict = to_dict
+        self._made: dict[tuple[str, str], Callable[[Any], bytes | None]] = {}
+
+    def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
+        """Return an object as bytes with its schema's id; None as None."""
+        if obj is None:
+            return None
+        if ctx is None:
+            raise ValueError("SerializationContext is required: the subject of the schema contains the topic")
+        with raising_registry_errors():
+            key = (ctx.topic, str(ctx.field))
+            if key not in self._made:
+                self._made[key] = self._make(*key)
+            return self._made[key](obj if self._to_dict is None else self._to_dict(obj, ctx))
+
+
+class ByIdDeserializer(Deserializer):
+    """A deserializer of levada. read: that one. from_dict: of the program."""
+
+    def __init__(self, read: Callable[[bytes], Any], from_dict: Callable[..., Any] | None = None) -> None:
+        if from_dict is not None and not callable(from_dict):
+            raise ValueError("from_dict must be callable with the signature from_dict(dict, SerializationContext) -> object")
+        self._read = read
+        self._from_dict = from_dict
+
+    def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
+        """Return the object of bytes with a schema's id; None of None."""
+        if value is None:
+            return None
+        with raising_registry_errors():
+            found = self._read(value)
+        return found if self._from_dict is None else self._from_dict(found, ctx)

@@ -1,0 +1,55 @@
+"""Lets several threads use one consumer: levada's consumer belongs to one thread at a time, librdkafka's to any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, RLock
+from time import sleep
+
+_LOOK_AGAIN_S = 0.0005
+
+
+class Turns:
+    """A lock that poll() holds for short steps, and that other calls get between two steps."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._held = 0
+        self._waiting = 0
+        self._count = Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Use the consumer for one call."""
+        with self._count:
+            self._waiting += 1
+        try:
+            self._lock.acquire()
+        finally:
+            with self._count:
+                self._waiting -= 1
+        with self._holding():
+            yield
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Use the consumer for one step of poll(), after the calls that wait. Without this, poll() would get the lock again and again."""
+        while True:
+            self._lock.acquire()
+            # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
+            if not self._waiting or self._held:
+                break
+            self._lock.release()
+            sleep(_LOOK_AGAIN_S)
+        with self._holding():
+            yield
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self._lock.release()

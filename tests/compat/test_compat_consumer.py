@@ -1,0 +1,266 @@
+"""levada.compat.confluent_kafka.Consumer: what is committed, in which thread callbacks run, and how errors come."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada.compat.confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from levada.testing import EmbeddedKafka
+
+_names = count()
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(num_partitions=1, group_min_session_timeout_ms=500) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka) -> str:
+    """A topic with the values 0 to 19 in its only partition."""
+    name = f"topic-{next(_names)}"
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send_many(name, [b"%d" % number for number in range(20)])
+    return name
+
+
+def consumer_of(kafka: EmbeddedKafka, group: str, **more: Any) -> Consumer:
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+    return Consumer(settings | {name.replace("_", "."): value for name, value in more.items()})
+
+
+def read(consumer: Consumer, limit: int) -> list[Message]:
+    messages: list[Message] = []
+    deadline = time.monotonic() + 20
+    while len(messages) < limit:
+        assert time.monotonic() < deadline
+        message = consumer.poll(0.5)
+        if message is not None:
+            assert message.error() is None, message.error()
+            messages.append(message)
+    return messages
+
+
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> int:
+    with consumer_of(kafka, group) as consumer:
+        return consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
+
+
+CRASHING = """
+import os, sys
+from levada.compat.confluent_kafka import Consumer
+servers, topic = sys.argv[1:]
+consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest", "session.timeout.ms": 1000,
+    "enable.auto.commit": False, "heartbeat.interval.ms": 200})
+consumer.subscribe([topic])
+seen = 0
+while seen < 9:
+    message = consumer.poll(1)
+    if message is not None:
+        seen += 1
+        if seen == 7:
+            consumer.commit(message, asynchronous=False)
+os._exit(3)
+"""
+
+
+def test_after_a_crash_exactly_what_was_not_committed_comes_again(kafka: EmbeddedKafka, topic: str) -> None:
+    crashed = subprocess.run([sys.executable, "-c", CRASHING, kafka.bootstrap_servers, topic], env=os.environ, timeout=60)
+    assert crashed.returncode == 3
+    with consumer_of(kafka, topic, session_timeout_ms=6000) as consumer:
+        consumer.subscribe([topic])
+        assert [message.value() for message in read(consumer, 13)] == [b"%d" % number for number in range(7, 20)]
+        assert consumer.poll(0.2) is None
+
+
+@pytest.mark.parametrize("taken", [1, 5])
+def test_automatic_commits_are_about_messages_that_the_program_got(kafka: EmbeddedKafka, topic: str, taken: int) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([topic])
+        read(consumer, taken)
+    assert committed(kafka, topic, topic) == taken
+
+
+def test_without_the_automatic_store_only_stored_offsets_are_committed(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, enable_auto_offset_store=False, auto_commit_interval_ms=10) as consumer:
+        consumer.subscribe([topic])
+        messages = read(consumer, 6)
+        with pytest.raises(KafkaException) as nothing:
+            consumer.commit(asynchronous=False)
+        assert nothing.value.args[0].code() == KafkaError._NO_OFFSET
+        consumer.store_offsets(messages[2])
+        consumer.store_offsets(offsets=[TopicPartition(topic, 0, 4)])
+        with pytest.raises(KafkaException):
+            consumer.store_offsets(offsets=[TopicPartition("another", 0, 4)])
+    assert committed(kafka, topic, topic) == 4
+
+
+def test_a_commit_without_arguments_is_about_all_messages_that_were_handed_out(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        read(consumer, 3)
+        consumer.commit()
+        found = consumer.commit(asynchronous=False)
+        assert [(at.offset, at.error) for at in found or []] == [(3, None)]
+    assert committed(kafka, topic, topic) == 3
+
+
+def test_on_commit_is_called_within_poll(kafka: EmbeddedKafka, topic: str) -> None:
+    told: list[tuple[str, Any, list[int]]] = []
+
+    def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        told.append((threading.current_thread().name, error, [at.offset for at in partitions]))
+
+    with consumer_of(kafka, topic, enable_auto_commit=False, on_commit=on_commit) as consumer:
+        consumer.subscribe([topic])
+        (message,) = read(consumer, 1)
+        consumer.commit(message)
+        time.sleep(0.3)
+        assert not told
+        deadline = time.monotonic() + 10
+        while not told and time.monotonic() < deadline:
+            consumer.poll(0.1)
+    assert told == [(threading.current_thread().name, None, [1])]
+
+
+def test_other_threads_get_their_turn_while_poll_waits(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        messages = read(consumer, 20)
+        took: list[float] = []
+
+        def commit() -> None:
+            began = time.monotonic()
+            consumer.commit(messages[9], asynchronous=False)
+            took.append(time.monotonic() - began)
+
+        worker = threading.Timer(0.2, commit)
+        worker.start()
+        assert consumer.poll(1.5) is None
+        worker.join()
+    assert took[0] < 1
+    assert committed(kafka, topic, topic) == 10
+
+
+def test_records_that_were_fetched_but_not_handed_out_come_after_a_pause_and_a_seek(kafka: EmbeddedKafka, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    with consumer_of(kafka, topic, enable_auto_commit=False) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert [message.offset() for message in read(consumer, 3)] == [0, 1, 2]
+        consumer.pause([place])
+        assert consumer.poll(0.2) is None
+        assert consumer.position([place])[0].offset == 3
+        consumer.resume([place])
+        assert [message.offset() for message in read(consumer, 2)] == [3, 4]
+        consumer.seek(TopicPartition(topic, 0, 17))
+        assert consumer.position([place])[0].offset == OFFSET_INVALID
+        assert [message.offset() for message in read(consumer, 3)] == [17, 18, 19]
+        consumer.incremental_unassign([place])
+        assert consumer.poll(0.1) is None
+        with pytest.raises(KafkaException) as unknown:
+            consumer.seek(place)
+        assert unknown.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+
+
+def test_on_assign_may_choose_where_to_begin(kafka: EmbeddedKafka, topic: str) -> None:
+    def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            partition.offset = 15
+        consumer.assign(partitions)
+
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([topic], on_assign=begin)
+        assert [message.offset() for message in read(consumer, 5)] == [15, 16, 17, 18, 19]
+
+
+def test_a_rebalance_callback_that_raises_raises_from_poll(kafka: EmbeddedKafka, topic: str) -> None:
+    def fail(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([topic], on_assign=fail)
+        with pytest.raises(ZeroDivisionError):
+            for _ in range(100):
+                consumer.poll(0.2)
+
+
+def test_a_position_that_is_not_there_is_an_error_once(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, auto_offset_reset="error") as consumer:
+        consumer.assign([TopicPartition(topic, 0, 5000)])
+        message = next(found for _ in range(50) if (found := consumer.poll(0.2)) is not None)
+        error = message.error()
+        assert error is not None
+        assert (message.topic(), message.partition(), error.code()) == (topic, 0, KafkaError._AUTO_OFFSET_RESET)
+        assert consumer.poll(0.5) is None
+        consumer.seek(TopicPartition(topic, 0, 19))
+        assert [found.offset() for found in read(consumer, 1)] == [19]
+
+
+def test_a_subscribed_topic_that_does_not_exist_is_an_error_once(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([topic, "no-such-topic"])
+        found = [message for _ in range(40) if (message := consumer.poll(0.1)) is not None]
+    errors = [error for message in found if (error := message.error()) is not None]
+    assert [error.code() for error in errors] == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert len(found) == 21
+
+
+def test_handing_out_slowly_keeps_the_member_in_its_group(kafka: EmbeddedKafka, topic: str) -> None:
+    lost: list[Any] = []
+    limits = {"max_poll_interval_ms": 2500, "session_timeout_ms": 2000, "heartbeat_interval_ms": 200}
+    with consumer_of(kafka, topic, **limits) as consumer:
+        consumer.subscribe([topic], on_lost=lambda consumer, partitions: lost.append(partitions))
+        read(consumer, 1)
+        member = consumer.memberid()
+        for _ in range(8):
+            read(consumer, 1)
+            time.sleep(0.5)
+        assert (consumer.memberid(), lost) == (member, [])
+    assert committed(kafka, topic, topic) == 9
+
+
+def test_a_regular_expression_matches_the_beginning_of_names(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([f"^{topic[:3]}.*{topic[-1]}$", "unused"])
+        read(consumer, 20)
+        assert topic in {at.topic for at in consumer.assignment()}
+
+
+def test_nothing_subscribed_is_nothing_to_read(kafka: EmbeddedKafka) -> None:
+    with consumer_of(kafka, "idle") as consumer:
+        began = time.monotonic()
+        assert consumer.poll(0.2) is None
+        assert time.monotonic() - began >= 0.19
+        assert consumer.consume(5, 0.1) == []
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll(0)
+    with pytest.raises(ValueError, match=r"group\.id must be set"):
+        Consumer({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+def test_wrong_arguments(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        wrong: list[Any] = ["t", None]
+        with pytest.raises(TypeError):
+            consumer.subscribe(wrong[0])
+        with pytest.raises(TypeError):
+            consumer.subscribe([topic], on_assign=wrong[0])
+        with pytest.raises(TypeError):
+            consumer.assign(wrong)
+        with pytest.raises(KafkaException):
+            consumer.assign([TopicPartition(topic, 0, -5000)])
+        with pytest.raises(ValueError):
+            consumer.commit(Message(topic, 0, 1), [TopicPartition(topic, 0, 1)])
+        with pytest.raises(ValueError):
+            consumer.store_offsets()
