@@ -184,6 +184,51 @@ def test_on_assign_may_choose_where_to_begin(kafka: EmbeddedKafka, topic: str) -
         assert [message.offset() for message in read(consumer, 5)] == [15, 16, 17, 18, 19]
 
 
+@pytest.mark.parametrize(
+    "protocol", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}], ids=["cooperative", "KIP-848"]
+)
+def test_partitions_that_stay_go_on_in_a_cooperative_group(kafka: EmbeddedKafka, protocol: dict[str, str]) -> None:
+    topic = f"topic-{next(_names)}"
+    admin = lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers)
+    admin.create_topics([lv.NewTopic(topic, 4, 1)])
+    events: list[str] = []
+    seen: list[bytes] = []
+
+    def member(name: str) -> Consumer:
+        def added(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            consumer.incremental_assign(partitions)
+            events.append(f"{name}+{len(partitions)}")
+
+        def taken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            consumer.incremental_unassign(partitions)
+            events.append(f"{name}-{len(partitions)}")
+
+        config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest", **protocol}
+        consumer = Consumer(config)
+        consumer.subscribe([topic], on_assign=added, on_revoke=taken)
+        return consumer
+
+    first = member("first")
+    while "first+4" not in events:
+        first.poll(0.1)
+    second = member("second")
+    deadline = time.monotonic() + 30
+    while "second+2" not in events and time.monotonic() < deadline:
+        first.poll(0.05)
+        second.poll(0.05)
+    assert (len(first.assignment()), len(second.assignment())) == (2, 2), events
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for partition in range(4):
+            producer.send(topic, b"%d" % partition, partition=partition)
+    while len(seen) < 4 and time.monotonic() < deadline:
+        seen += [message.value() for consumer in (first, second) for message in consumer.consume(4, 0.1)]
+    first.close()
+    second.close()
+    admin.close()
+    assert sorted(seen) == [b"0", b"1", b"2", b"3"]
+    assert "first-2" in events
+
+
 def test_a_rebalance_callback_that_raises_raises_from_poll(kafka: EmbeddedKafka, topic: str) -> None:
     def fail(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         raise ZeroDivisionError

@@ -42,6 +42,7 @@ NO_EFFECT: Final = frozenset(
         "socket.keepalive.enable",
         "socket.max.fails",
         "socket.nagle.disable",
+        "sticky.partitioning.linger.ms",
         "topic.metadata.refresh.fast.cnt",
         "topic.metadata.refresh.fast.interval.ms",
         "topic.metadata.refresh.sparse",
@@ -255,7 +256,6 @@ _PRODUCER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
     "partitioner": ("consistent_random", _text),
     "queue.buffering.max.kbytes": (1 << 20, _at_least(1)),
     "queue.buffering.max.messages": (100_000, _at_least(0)),
-    "sticky.partitioning.linger.ms": (10, _at_least(0)),
     "topic.metadata.propagation.max.ms": (30_000, _at_least(0)),
 }
 _CONSUMER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {

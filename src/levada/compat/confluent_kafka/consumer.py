@@ -233,6 +233,7 @@ class Consumer:
 
     def _fill(self, waits_s: float, wanted: int) -> None:
         """Poll levada's consumer if there is nothing to hand out, or if it was not called for long."""
+        self._auto_commit()
         is_empty = not self._records and not self._errors
         now_s = monotonic()
         if not is_empty and now_s - self._called_s < _CALL_EVERY_S:
@@ -253,7 +254,6 @@ class Consumer:
             left = {Place(record.topic, record.partition) for record in self._records}
             ended = self._ends.reached(tp for tp in self._assigned if tp not in left and tp not in self._paused)
             self._errors += [_end_message(tp, offset) for tp, offset in ended]
-        self._auto_commit()
 
     def _check_topics(self) -> None:
         """Let an error about each subscribed topic that does not exist be handed out, once it has joined the group."""

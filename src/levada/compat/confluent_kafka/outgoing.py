@@ -15,7 +15,7 @@ DeliveryCallback = Callable[[KafkaError | None, Message], object]
 class Outgoing:
     """The arguments of a produce(), and when it was called."""
 
-    __slots__ = ("_began_s", "callback", "headers", "key", "partition", "timestamp", "topic", "value")
+    __slots__ = ("began_s", "callback", "headers", "key", "partition", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Outgoing:
         self.timestamp = timestamp
         self.headers = headers
         self.callback = callback
-        self._began_s = monotonic()
+        self.began_s = monotonic()
 
     @property
     def size(self) -> int:
@@ -43,11 +43,12 @@ class Outgoing:
 
     def age_s(self) -> float:
         """Return the seconds since produce()."""
-        return monotonic() - self._began_s
+        return monotonic() - self.began_s
 
     def delivered(self, metadata: RecordMetadata) -> Message:
         """Return the message of the delivery report."""
-        return self._message(metadata.partition, metadata.offset, None, (TIMESTAMP_CREATE_TIME, metadata.timestamp))
+        offset = metadata.offset if metadata.offset >= 0 else None
+        return self._message(metadata.partition, offset, None, (TIMESTAMP_CREATE_TIME, metadata.timestamp))
 
     def failed(self, error: KafkaError, partition: int | None) -> Message:
         """Return the message of the report of a failure. partition: None if none was chosen."""

@@ -1,10 +1,9 @@
-"""librdkafka's partitioners. Java's, which is its murmur2_random, is levada's own."""
+"""librdkafka's partitioners."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import randrange
-from time import monotonic
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -12,7 +11,8 @@ from levada.compat.confluent_kafka.error import ErrorCodes, exception
 from levada.wire.murmur2 import partition_for_key
 
 Hash: TypeAlias = Callable[[bytes, int], int]
-Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
+Partitioner: TypeAlias = Callable[[bytes | None, int], int | None]
+"""A function of a key and the number of partitions. None leaves the choice to levada."""
 
 
 def _checked(key: bytes, partition_count: int) -> None:
@@ -43,46 +43,31 @@ def fnv1a(key: bytes, partition_count: int) -> int:
     return (hashed if hashed < 1 << 31 else (1 << 32) - hashed) % partition_count
 
 
-class _Sticky:
-    """Chooses random partitions; a topic keeps its partition for sticky.partitioning.linger.ms, so that batches grow."""
-
-    def __init__(self, linger_ms: int) -> None:
-        self._linger_s = linger_ms / 1000
-        self._chosen: dict[str, tuple[int, float]] = {}
-
-    def choose(self, topic: str, count: int) -> int:
-        partition, until = self._chosen.get(topic, (count, 0.0))
-        now = monotonic()
-        if partition >= count or now >= until:
-            partition = randrange(count)
-            self._chosen[topic] = (partition, now + self._linger_s)
-        return partition
-
-
 _HASHES: Final[Mapping[str, tuple[Hash | None, bool, bool]]] = {
     "random": (None, True, True),
     "consistent": (consistent, False, False),
     "consistent_random": (consistent, True, True),
     "murmur2": (murmur2, False, False),
+    "murmur2_random": (murmur2, True, False),
     "fnv1a": (fnv1a, False, False),
     "fnv1a_random": (fnv1a, True, False),
 }
 """The hash, and whether null keys and empty keys go to random partitions."""
 
 
-def partitioner(name: str, sticky_linger_ms: int) -> Partitioner | None:
-    """Return the partitioner of a name for levada; None for levada's own. Raises KafkaException for an unknown name."""
-    if name == "murmur2_random":
-        return None
+def partitioner(name: str) -> Partitioner:
+    """Return the partitioner of a name. Raises KafkaException for an unknown name."""
     if name not in _HASHES:
-        known = ", ".join(sorted({*_HASHES, "murmur2_random"}))
+        known = ", ".join(sorted(_HASHES))
         raise exception(ErrorCodes._INVALID_ARG, f'Invalid value for configuration property "partitioner": {name!r}; known are {known}')
     hashed, null_is_random, empty_is_random = _HASHES[name]
-    sticky = _Sticky(sticky_linger_ms)
 
-    def choose(topic: str, key: bytes | None, count: int) -> int:
-        if hashed is None or (null_is_random and key is None) or (empty_is_random and not key):
-            return sticky.choose(topic, count)
+    def choose(key: bytes | None, count: int) -> int | None:
+        if key is None and null_is_random:
+            # Levada spreads them, and fills a batch before it goes to another partition.
+            return None
+        if hashed is None or (empty_is_random and not key):
+            return randrange(count)
         return hashed(key or b"", count)
 
     return choose

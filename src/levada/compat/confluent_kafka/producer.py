@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 PARTITION_UA = -1
 _STEP_S = 0.1
+_RECOUNT_S = 5.0
 _FOREVER_S = 10.0**8
 _CLOSE_S = 30.0
 
@@ -45,9 +46,9 @@ class Producer:
         self._own = own
         self._transactional = settings.get("transactional.id") is not None
         self._in_transaction = False
-        choose = partitioner(own["partitioner"], own["sticky.partitioning.linger.ms"])
-        if choose is not None:
-            settings["partitioner"] = choose
+        # The partition is chosen here, as levada's send() takes a slower way with a partitioner in its settings.
+        self._choose = partitioner(own["partitioner"])
+        self._recount_s: dict[str, float] = {}
         self._closed = False
         self._lock = Lock()
         self._count = self._bytes = 0
@@ -93,11 +94,12 @@ class Producer:
         message = Outgoing(topic, checked_bytes(value), checked_bytes(key), chosen, timestamp or None, pairs, callback)
         self._check(message)
         self._reserve(message.size)
-        if topic not in self._waiting.known:
+        count = self._waiting.known.get(topic)
+        if count is None:
             self._waiting.add(message)
             return
         try:
-            self._send(message)
+            self._send(message, count)
         except levada_errors.KafkaError as error:
             self._release(message.size)
             raise exception(to_kafka_error(error).code(), f"Unable to produce message: {error}") from error
@@ -288,7 +290,8 @@ class Producer:
             count = self._partitions(topic, 0)
         except levada_errors.KafkaError:
             return 0
-        self._waiting.known[topic] = count
+        if topic in self._waiting.known:
+            self._waiting.known[topic] = count
         return count
 
     def _partitions(self, topic: str, timeout_s: float) -> int:
@@ -306,21 +309,31 @@ class Producer:
             self._count -= 1
             self._bytes -= size
 
-    def _send(self, message: Outgoing) -> None:
+    def _send(self, message: Outgoing, count: int) -> None:
+        partition = message.partition
+        if partition is None:
+            partition = self._choose(message.key, self._recounted(message, count))
         self._client.send(
             message.topic,
             message.value,
             message.key,
-            partition=message.partition,
+            partition=partition,
             timestamp=message.timestamp,
             headers=message.headers,
             on_delivery=partial(self._done, message),
         )
 
-    def _send_waiting(self, message: Outgoing) -> None:
+    def _recounted(self, message: Outgoing, count: int) -> int:
+        """Return the number of partitions; look it up again from time to time, as partitions may be added."""
+        if message.began_s >= self._recount_s.get(message.topic, 0.0):
+            self._recount_s[message.topic] = message.began_s + _RECOUNT_S
+            return self._counted_again(message.topic) or count
+        return count
+
+    def _send_waiting(self, message: Outgoing, count: int) -> None:
         """Send a message that has waited for its topic. Errors become its delivery report, as its produce() has returned."""
         try:
-            self._send(message)
+            self._send(message, count)
         except levada_errors.KafkaError as error:
             self._fail(message, to_kafka_error(error))
 

@@ -18,12 +18,12 @@ _ROUND_S = 0.25
 class Hooks(NamedTuple):
     """What WaitingTopics needs of the producer.
 
-    partitions: returns the number of partitions of a topic, waiting up to a number of seconds. send: sends a message of a known topic.
-    fail: reports a message as failed.
+    partitions: returns the number of a topic's partitions, waiting up to some seconds. send: sends a message, given that number. fail:
+    reports a message as failed.
     """
 
     partitions: Callable[[str, float], int]
-    send: Callable[[Outgoing], None]
+    send: Callable[[Outgoing, int], None]
     fail: Callable[[Outgoing, KafkaError], None]
 
 
@@ -47,8 +47,9 @@ class WaitingTopics:
     def add(self, message: Outgoing) -> None:
         """Let a message wait, or send it if its topic has become known meanwhile."""
         with self._lock:
-            if message.topic in self.known:
-                self._hooks.send(message)
+            count = self.known.get(message.topic)
+            if count is not None:
+                self._hooks.send(message, count)
                 return
             self._messages.setdefault(message.topic, deque()).append(message)
             if self._thread is None:
@@ -105,7 +106,7 @@ class WaitingTopics:
                 if message.partition is not None and message.partition >= count:
                     self._hooks.fail(message, KafkaError(ErrorCodes._UNKNOWN_PARTITION))
                 else:
-                    self._hooks.send(message)
+                    self._hooks.send(message, count)
             self.known[topic] = count
 
     def _fail_all(self, judge: Callable[[Outgoing], KafkaError | None], topic: str | None = None) -> None:

@@ -1,0 +1,138 @@
+"""Serializers of schemas with confluent-kafka's signatures: subjects, options, errors, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from levada.compat.confluent_kafka.schema_registry import (
+    Schema,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+    record_subject_name_strategy,
+    topic_record_subject_name_strategy,
+)
+from levada.compat.confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from levada.compat.confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from levada.compat.confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from levada.compat.confluent_kafka.serialization import (
+    DoubleDeserializer,
+    DoubleSerializer,
+    IntegerDeserializer,
+    IntegerSerializer,
+    MessageField,
+    SerializationContext,
+    SerializationError,
+    StringDeserializer,
+    StringSerializer,
+)
+from levada.testing import EmbeddedRegistry
+from protobuf_kit import shop
+
+AVRO = '{"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "pieces", "type": "int"}]}'
+JSON = '{"title": "Order", "type": "object", "properties": {"pieces": {"type": "integer"}}, "required": ["pieces"]}'
+CONTEXT = SerializationContext("orders", MessageField.VALUE)
+
+
+@pytest.fixture
+def client() -> Iterator[SchemaRegistryClient]:
+    with EmbeddedRegistry() as registry, SchemaRegistryClient({"url": registry.url, "timeout": 5}) as client:
+        yield client
+
+
+def test_json_is_validated_both_ways(client: SchemaRegistryClient) -> None:
+    write = JSONSerializer(JSON, client, to_dict=lambda order, context: {"pieces": order})
+    read = JSONDeserializer(JSON, from_dict=lambda found, context: found["pieces"], schema_registry_client=client)
+    data = write(7, CONTEXT)
+    assert read(data, CONTEXT) == 7
+    assert (write(None, CONTEXT), read(None, CONTEXT)) == (None, None)
+    with pytest.raises(SerializationError):
+        write("seven", CONTEXT)
+    assert JSONDeserializer(None, conf={"validate": False})(data, CONTEXT) == {"pieces": 7}
+    with pytest.raises(ValueError, match="schema_registry_client"):
+        JSONDeserializer(JSON)
+
+
+def test_protobuf_messages_come_back(client: SchemaRegistryClient) -> None:
+    order_type = shop()["Order"]
+    write = ProtobufSerializer(order_type, client, {"use.deprecated.format": False})
+    order = order_type()
+    assert ProtobufDeserializer(order_type, {"use.deprecated.format": False})(write(order, CONTEXT), CONTEXT) == order
+    with pytest.raises(ValueError, match=r"use\.deprecated\.format"):
+        ProtobufSerializer(order_type, client, {"use.deprecated.format": True})
+
+
+@pytest.mark.parametrize(
+    ("conf", "subject"),
+    [
+        ({}, "orders-value"),
+        ({"subject.name.strategy": record_subject_name_strategy}, "shop.Order"),
+        ({"subject.name.strategy": topic_record_subject_name_strategy}, "orders-shop.Order"),
+        ({"subject.name.strategy.type": "RECORD"}, "shop.Order"),
+        ({"subject.name.strategy": lambda context, name: f"mine-{context.topic}-{context.field}-{name}"}, "mine-orders-value-shop.Order"),
+    ],
+    ids=["default", "record", "topic and record", "type", "function"],
+)
+def test_subjects_are_named_as_the_strategy_says(client: SchemaRegistryClient, conf: dict[str, Any], subject: str) -> None:
+    data = AvroSerializer(client, AVRO, conf=conf)({"pieces": 3}, CONTEXT)
+    assert client.get_subjects() == [subject]
+    assert AvroDeserializer(client, AVRO)(data, CONTEXT) == {"pieces": 3}
+
+
+def test_schemas_may_have_to_be_registered_before(client: SchemaRegistryClient) -> None:
+    conf = {"auto.register.schemas": False}
+    with pytest.raises(SchemaRegistryError) as missing:
+        AvroSerializer(client, AVRO, conf=conf)({"pieces": 3}, CONTEXT)
+    assert (missing.value.http_status_code, missing.value.error_code) == (404, 40401)
+    schema_id = client.register_schema("orders-value", Schema(AVRO, "AVRO"))
+    assert AvroSerializer(client, AVRO, conf=conf)({"pieces": 3}, CONTEXT)
+    assert AvroSerializer(client, conf={**conf, "use.latest.version": True})({"pieces": 3}, CONTEXT)
+    assert client.get_schema(schema_id).schema_str
+    assert client.lookup_schema("orders-value", Schema(AVRO, "AVRO")).version == 1
+    assert [(found.subject, found.version) for found in client.get_schema_versions(schema_id)] == [("orders-value", 1)]
+    assert (client.get_versions("orders-value"), client.delete_subject("orders-value")) == ([1], [1])
+
+
+def test_what_cannot_be_honoured_is_refused(client: SchemaRegistryClient) -> None:
+    for conf in ({"use.latest.with.metadata": {"a": "b"}}, {"schema.id.serializer": print}, {"validate.strict": True}, {"typo": 1}):
+        with pytest.raises(ValueError, match=next(iter(conf))):
+            AvroSerializer(client, AVRO, conf=conf)
+    with pytest.raises(ValueError, match="return_record_name"):
+        AvroDeserializer(client, return_record_name=True)
+    with pytest.raises(ValueError, match="SerializationContext"):
+        AvroSerializer(client, AVRO)({"pieces": 3})
+    with pytest.raises(ValueError):
+        SchemaRegistryClient({"url": "ftp://nowhere"})
+
+
+def test_a_registry_that_does_not_answer_is_an_error() -> None:
+    client = SchemaRegistryClient({"url": "http://127.0.0.1:1", "max.retries": 0})
+    with pytest.raises(SchemaRegistryError) as unreachable:
+        client.get_subjects()
+    assert unreachable.value.http_status_code == -1
+
+
+@pytest.mark.parametrize(
+    ("serializer", "deserializer", "value", "data"),
+    [
+        (IntegerSerializer(), IntegerDeserializer(), 258, b"\x00\x00\x01\x02"),
+        (DoubleSerializer(), DoubleDeserializer(), 0.5, b"\x3f\xe0" + bytes(6)),
+        (StringSerializer("latin-1"), StringDeserializer("latin-1"), "Öl", b"\xd6l"),
+    ],
+    ids=["integer", "double", "string"],
+)
+def test_simple_types(serializer: Any, deserializer: Any, value: Any, data: bytes) -> None:
+    assert (serializer(value), deserializer(data), serializer(None), deserializer(None)) == (data, value, None, None)
+
+
+def test_simple_types_that_do_not_fit() -> None:
+    for call in (
+        lambda: IntegerSerializer()(1 << 40),
+        lambda: IntegerDeserializer()(b"1"),
+        lambda: DoubleDeserializer()(b"1"),
+        lambda: StringDeserializer()(b"\xff"),
+    ):
+        with pytest.raises(SerializationError):
+            call()
