@@ -8,9 +8,11 @@ from typing import Any
 
 import confluent_kafka as theirs
 import pytest
+from confluent_kafka import admin as their_admin
 
 from levada.compat import confluent_kafka as ours
-from levada.compat.confluent_kafka import KafkaError, KafkaException, not_there
+from levada.compat.confluent_kafka import KafkaError, KafkaException, cimpl, not_there
+from levada.compat.confluent_kafka import admin as our_admin
 from levada.compat.confluent_kafka.admin import AdminClient
 from levada.compat.confluent_kafka.configuration import NO_EFFECT, admin_configuration, consumer_configuration, producer_configuration
 from source_tree import ROOT
@@ -144,6 +146,9 @@ def test_the_page_lists_the_settings_without_effect() -> None:
 def test_every_other_public_name_of_confluent_kafka_is_there() -> None:
     missing = {name for name in theirs.__all__ if not hasattr(ours, name)} - not_there.MODULE.keys()
     assert missing == {"admin", "kafkatest", "IllegalStateException", "ConcurrentModificationException"} - {"admin"}
-    for owner, of_theirs in (("Producer.", theirs.Producer), ("Consumer.", theirs.Consumer)):
+    for owner, of_theirs in (("Producer.", theirs.Producer), ("Consumer.", theirs.Consumer), ("AdminClient.", their_admin.AdminClient)):
         named = {name for name in dir(of_theirs) if not name.startswith("_")}
         assert {name for name in named if not hasattr(MODULES[owner], name)} == NOT_THERE[owner].keys()
+    classes = {name for name, value in vars(their_admin).items() if isinstance(value, type) and value.__module__.startswith("confluent")}
+    assert {name for name in classes if name[0] != "_" and not hasattr(our_admin, name)} == {"GroupMember", "GroupMetadata"}
+    assert cimpl.NewTopic is our_admin.NewTopic and cimpl.Consumer is ours.Consumer

@@ -294,6 +294,27 @@ def test_nothing_subscribed_is_nothing_to_read(kafka: EmbeddedKafka) -> None:
         Consumer({"bootstrap.servers": kafka.bootstrap_servers})
 
 
+def test_a_refused_login_reaches_error_cb() -> None:
+    errors: list[str] = []
+    with EmbeddedKafka(users={"user": "right"}) as kafka:
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "SCRAM-SHA-256",
+            "sasl.username": "user",
+            "sasl.password": "wrong",
+        }
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g", **login}
+        with Consumer({**settings, "error_cb": lambda error: errors.append(error.name())}) as consumer:
+            consumer.subscribe(["t"])
+            deadline = time.monotonic() + 10
+            while len(errors) < 2 and time.monotonic() < deadline:
+                assert consumer.poll(0.1) is None
+            with pytest.raises(KafkaException) as refused:
+                consumer.committed([TopicPartition("t", 0)], timeout=5)
+    assert errors[:2] == ["_AUTHENTICATION", "_ALL_BROKERS_DOWN"]
+    assert refused.value.args[0].code() == KafkaError._AUTHENTICATION
+
+
 def test_wrong_arguments(kafka: EmbeddedKafka, topic: str) -> None:
     with consumer_of(kafka, topic) as consumer:
         wrong: list[Any] = ["t", None]

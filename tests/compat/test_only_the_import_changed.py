@@ -33,7 +33,7 @@ text: b'\\xc3\\x96l'
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(num_partitions=4) as kafka:
+    with EmbeddedKafka(num_partitions=4, super_users=["ANONYMOUS"]) as kafka:
         yield kafka
 
 

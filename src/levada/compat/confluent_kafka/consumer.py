@@ -269,7 +269,8 @@ class Consumer:
 
     def _fail(self, error: levada_errors.KafkaError, waits_s: float) -> None:
         """Let an error be handed out. Levada raises it again with every poll(); librdkafka reports it once."""
-        if str(error) == self._last_error and not error.fatal:
+        for_error_cb = isinstance(error, levada_errors.AuthenticationError) and self._own["error.cb"] is not None
+        if for_error_cb or (str(error) == self._last_error and not error.fatal):
             self._events.wait(waits_s)
             return
         self._last_error = str(error)

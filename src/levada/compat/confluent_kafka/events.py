@@ -14,6 +14,7 @@ from typing import Any
 
 from levada.compat.confluent_kafka.configuration import LevadaLines
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError
+from levada.error_codes import ErrorCode
 
 _numbers = count(1)
 
@@ -100,13 +101,16 @@ class ClientEvents:
         about_a_broker = hasattr(line, "kafka_address")
         if not about_a_broker and line.levelno < logging.ERROR:
             return
+        text = line.getMessage()
         code = ErrorCodes._TRANSPORT if about_a_broker else ErrorCodes._FAIL
-        self._events.add(lambda: self._report(KafkaError(code, line.getMessage())))
+        if ErrorCode.SASL_AUTHENTICATION_FAILED.name in text:
+            code = ErrorCodes._AUTHENTICATION
+        self._events.add(lambda: self._report(KafkaError(code, text)))
 
     def _report(self, error: KafkaError) -> None:
         callback = self._own["error.cb"]
         callback(error)
-        if error == ErrorCodes._TRANSPORT and not self._metric("connection-count"):
+        if error != ErrorCodes._FAIL and not self._metric("connection-count"):
             callback(KafkaError(ErrorCodes._ALL_BROKERS_DOWN, "no broker is connected"))
 
     def _metric(self, name: str) -> int:

@@ -24,9 +24,4 @@ ADMIN: Final[Mapping[str, str]] = {
     "set_sasl_credentials": _CREDENTIALS,
     "alter_configs": "use incremental_alter_configs(), which leaves other settings as they are",
     "list_groups": "use list_consumer_groups() and describe_consumer_groups()",
-    "create_acls": "use levada.KafkaAdmin.create_acls()",
-    "describe_acls": "use levada.KafkaAdmin.describe_acls()",
-    "delete_acls": "use levada.KafkaAdmin.delete_acls()",
-    "describe_user_scram_credentials": "use levada.KafkaAdmin.describe_user_scram_credentials()",
-    "alter_user_scram_credentials": "use levada.KafkaAdmin.alter_user_scram_credentials()",
 }

@@ -88,7 +88,8 @@ class WaitingTopics:
             # The producer was closed or dropped.
             self._closed = True
             return
-        except (errors.ConnectError, errors.TimeoutError):
+        except (errors.ConnectError, errors.TimeoutError, errors.AuthenticationError):
+            # librdkafka goes on trying to log in, too.
             pass
         except errors.KafkaError as error:
             refused = to_kafka_error(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -11,7 +12,8 @@ from typing import Any, Self, TypeVar
 import levada
 from levada import KafkaAdmin
 from levada import errors as levada_errors
-from levada.compat.confluent_kafka.admin import conversions
+from levada.compat.confluent_kafka.admin import conversions, scram
+from levada.compat.confluent_kafka.admin.acls import AclBinding, AclBindingFilter, from_rules, to_filter, to_rule
 from levada.compat.confluent_kafka.admin.types import (
     ConfigResource,
     ConsumerGroupDescription,
@@ -278,6 +280,48 @@ class AdminClient:
             return {group_id: ConsumerGroupTopicPartitions(group_id, conversions.altered(wanted, outcomes))}
 
         return self._in_thread({group_id: group_id}, call)
+
+    # Users and their rights
+
+    def create_acls(self, acls: list[AclBinding], *, request_timeout: float = -1) -> dict[AclBinding, Future[None]]:
+        """Create rules; return a future per rule."""
+        keys = {to_rule(one): one for one in _listed(acls, AclBinding)}
+        return self._futures(keys, self._admin.create_acls, list(keys), timeout=_limit(request_timeout))
+
+    def describe_acls(self, acl_binding_filter: AclBindingFilter, *, request_timeout: float = -1) -> Future[list[AclBinding]]:
+        """Return a future list of the rules that a filter matches."""
+        wanted, limit = to_filter(acl_binding_filter), _limit(request_timeout)
+        return self._future(lambda: from_rules(self._admin.describe_acls(wanted, timeout=limit)))
+
+    def delete_acls(
+        self, acl_binding_filters: list[AclBindingFilter], *, request_timeout: float = -1
+    ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
+        """Delete the rules that filters match; return a future list of them per filter."""
+        keys = {to_filter(one): one for one in _listed(acl_binding_filters, AclBindingFilter)}
+        return self._futures(keys, self._admin.delete_acls, list(keys), convert=from_rules, timeout=_limit(request_timeout))
+
+    def describe_user_scram_credentials(self, users: list[str] | None = None, *, request_timeout: float = -1) -> Any:
+        """Return a future UserScramCredentialsDescription per user; for None one future dict of all users."""
+        limit = _limit(request_timeout)
+        if users is None:
+            call = self._admin.describe_user_scram_credentials
+            return self._future(lambda: {user: scram.described(user, found) for user, found in call(timeout=limit).items()})
+
+        def outcomes() -> Outcomes:
+            found: Outcomes = self._admin.outcomes(self._admin.describe_user_scram_credentials, users, timeout=limit)
+            return {user: conversions.unless_error(one, partial(scram.described, user)) for user, one in found.items()}
+
+        return self._in_thread({user: user for user in users}, outcomes)
+
+    def alter_user_scram_credentials(
+        self, alterations: list[scram.UserScramCredentialAlteration], *, request_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Create, replace and delete credentials; return a future per user."""
+        if not alterations:
+            raise ValueError("Expected at least one alteration")
+        changes = [scram.to_levada(change) for change in alterations]
+        users = {change.user: change.user for change in changes}
+        return self._futures(users, self._admin.alter_user_scram_credentials, changes, timeout=_limit(request_timeout))
 
     # Callbacks, and the end
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from levada.compat.confluent_kafka.schema_registry.client import SchemaRegistryClient, SchemaVersion
 from levada.compat.confluent_kafka.schema_registry.error import SchemaRegistryError
+from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient, SchemaVersion
 from levada.compat.confluent_kafka.schema_registry.subjects import (
     record_subject_name_strategy,
     topic_record_subject_name_strategy,

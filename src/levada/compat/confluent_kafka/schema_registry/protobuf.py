@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada import registry
-from levada.compat.confluent_kafka.schema_registry.client import SchemaRegistryClient
 from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
 from levada.compat.confluent_kafka.schema_registry.per_field import (
     ByIdDeserializer,
@@ -15,6 +14,7 @@ from levada.compat.confluent_kafka.schema_registry.per_field import (
     refuse_arguments,
     serializer_settings,
 )
+from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
 
 
 class ProtobufSerializer(PerFieldSerializer):
