@@ -184,6 +184,39 @@ def test_on_assign_may_choose_where_to_begin(kafka: EmbeddedKafka, topic: str) -
         assert [message.offset() for message in read(consumer, 5)] == [15, 16, 17, 18, 19]
 
 
+def test_a_subscribed_consumer_may_leave_partitions_out(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.subscribe([topic])
+        read(consumer, 4)
+        with pytest.raises(KafkaException) as foreign:
+            consumer.assign([TopicPartition("another", 0)])
+        assert foreign.value.args[0].code() == KafkaError._STATE
+        consumer.assign([TopicPartition(topic, 0, 18)])
+        assert [message.offset() for message in read(consumer, 2)] == [18, 19]
+        consumer.unassign()
+        assert (consumer.assignment(), consumer.poll(0.2)) == ([], None)
+    assert committed(kafka, topic, topic) == 20
+
+
+def test_positions_pass_what_is_invisible(kafka: EmbeddedKafka) -> None:
+    topic = f"topic-{next(_names)}"
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer:
+        with producer.transaction():
+            producer.send(topic, b"seen")
+        producer.begin_transaction()
+        producer.send(topic, b"aborted").result(10)
+        producer.abort_transaction()
+    with consumer_of(kafka, topic, enable_partition_eof=True) as consumer:
+        consumer.subscribe([topic])
+        assert [message.value() for message in read(consumer, 1)] == [b"seen"]
+        end = consumer.poll(5)
+        assert end is not None
+        assert end.error() == KafkaError(KafkaError._PARTITION_EOF)
+        assert end.offset() == 4
+        assert [at.offset for at in consumer.position([TopicPartition(topic, 0)])] == [4]
+    assert committed(kafka, topic, topic) == 4
+
+
 @pytest.mark.parametrize(
     "protocol", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}], ids=["cooperative", "KIP-848"]
 )

@@ -128,21 +128,26 @@ class Consumer:
             self._forget(list(self._assigned))
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read exactly these partitions, each from its offset. Within on_assign: change where partitions of the group begin."""
+        """Read exactly these partitions, each from its offset.
+
+        Of a subscribed consumer they have to be partitions of the group: the call chooses where they begin, and which are left out.
+        """
         with self._call():
             offsets = _offsets(partitions)
-            if self._rebalancing is not None:
-                self._assign_in_callback(self._rebalancing, offsets)
+            if self._subscribed:
+                self._choose(offsets, list(self._assigned) if self._rebalancing is None else self._rebalancing)
                 return
-            self._forget([tp for tp in self._assigned if tp not in offsets])
+            gone = [tp for tp in self._assigned if tp not in offsets]
+            self._commit_before_leaving(gone)
+            self._forget(gone)
             self._assign(offsets)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions, too."""
+        """Read these partitions, too. Of a subscribed consumer only within on_assign, as assign()."""
         with self._call():
             offsets = _offsets(partitions)
-            if self._rebalancing is not None:
-                self._assign_in_callback(self._rebalancing, offsets)
+            if self._subscribed:
+                self._choose(offsets, self._rebalancing or [])
                 return
             if offsets.keys() & self._assigned.keys():
                 raise exception(ErrorCodes._CONFLICT, "Partitions are assigned already; use seek()")
@@ -151,22 +156,15 @@ class Consumer:
     def unassign(self) -> None:
         """Read nothing. Within on_revoke it has no effect, as the group has revoked the partitions."""
         with self._call():
-            if self._rebalancing is None:
-                self._commit_before_leaving(list(self._assigned))
-                self._forget(list(self._assigned))
-                self._assign({})
+            self._give_up(list(self._assigned))
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         """Stop reading these partitions. Within on_revoke it has no effect, as the group has revoked them."""
         with self._call():
-            if self._rebalancing is not None:
-                return
             gone = places(partitions)
             if any(tp not in self._assigned for tp in gone):
                 raise exception(ErrorCodes._INVALID_ARG, "Can't subtract partitions that are not assigned")
-            self._commit_before_leaving(gone)
-            self._forget(gone)
-            self._assign({}, dict(self._assigned))
+            self._give_up(gone)
 
     def assignment(self) -> list[TopicPartition]:
         """Return the assigned partitions."""
@@ -247,6 +245,8 @@ class Consumer:
             # With records left, one more is enough: the call is for the group.
             found = self._client.poll(waits_s if is_empty else 0, None if is_empty else 1)
             self._records += found
+            if not self._records:
+                self._pass_invisible_records()
             self._check_topics()
         except levada_errors.KafkaError as error:
             self._fail(error, waits_s)
@@ -254,6 +254,19 @@ class Consumer:
             left = {Place(record.topic, record.partition) for record in self._records}
             ended = self._ends.reached(tp for tp in self._assigned if tp not in left and tp not in self._paused)
             self._errors += [_end_message(tp, offset) for tp, offset in ended]
+
+    def _pass_invisible_records(self) -> None:
+        """Move positions past what levada has passed after the last message: ends of transactions, and records that were aborted."""
+        for tp, at in self._client.consumed_offsets().items():
+            position = self._store.position.get(tp)
+            if position is not None and at.offset > position.offset:
+                self._moved(tp, at)
+
+    def _moved(self, tp: Place, at: OffsetAndMetadata) -> None:
+        """Note the position after what the program got; store it for the next commit."""
+        self._store.position[tp] = at
+        if self._own["enable.auto.offset.store"]:
+            self._store.store({tp: at})
 
     def _check_topics(self) -> None:
         """Let an error about each subscribed topic that does not exist be handed out, once it has joined the group."""
@@ -280,11 +293,7 @@ class Consumer:
         """Return the next message, and store its offset."""
         if self._records:
             record = self._records.popleft()
-            tp = Place(record.topic, record.partition)
-            at = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
-            self._store.position[tp] = at
-            if self._own["enable.auto.offset.store"]:
-                self._store.store({tp: at})
+            self._moved(Place(record.topic, record.partition), OffsetAndMetadata(record.offset + 1, record.leader_epoch))
             return consumed(record)
         return self._errors.popleft() if self._errors else None
 
@@ -467,12 +476,27 @@ class Consumer:
         if self._closed:
             raise RuntimeError("Consumer closed")
 
-    def _assign_in_callback(self, given: list[Place], offsets: dict[Place, int]) -> None:
-        """Begin at offsets. given: what the group has assigned; the partitions of it that the program does not assign are never read."""
+    def _choose(self, offsets: dict[Place, int], given: list[Place]) -> None:
+        """Begin at offsets of partitions that the group has assigned. given: of these, those that are not in `offsets` are left out."""
+        if any(tp not in self._assigned for tp in offsets):
+            raise exception(ErrorCodes._STATE, "The group has not assigned these partitions; call unsubscribe() before assign()")
         self._seek_all(offsets)
-        left_out = [tp for tp in given if tp not in offsets and tp in self._assigned]
-        self._client.pause(left_out)
-        self._forget(left_out)
+        self._leave_out([tp for tp in given if tp not in offsets and tp in self._assigned])
+
+    def _give_up(self, gone: list[Place]) -> None:
+        if self._rebalancing is not None:
+            return
+        self._commit_before_leaving(gone)
+        if self._subscribed:
+            self._leave_out(gone)
+        else:
+            self._forget(gone)
+            self._assign({}, dict(self._assigned))
+
+    def _leave_out(self, partitions: list[Place]) -> None:
+        """Read nothing of partitions that stay this member's until the group's next rebalance."""
+        self._client.pause(partitions)
+        self._forget(partitions)
 
     def _assign(self, offsets: dict[Place, int], all_offsets: dict[Place, int] | None = None) -> None:
         """Assign partitions, and begin at their offsets. all_offsets: with those that are assigned already; None if there are none else."""
