@@ -57,9 +57,21 @@ def test_settings_become_levadas(settings: dict[str, Any], expected: dict[str, A
     assert {name: settings.get(name) for name in expected} == expected
 
 
-def test_an_admin_client_ignores_settings_of_producers_and_consumers() -> None:
-    given = {**SERVERS, "queue.buffering.max.messages": 5, "enable.auto.commit": True, "socket.timeout.ms": 5000}
+def test_settings_of_other_clients_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    given = {
+        **SERVERS,
+        "group.id": "g",
+        "acks": "all",
+        "queue.buffering.max.messages": 5,
+        "enable.auto.commit": True,
+        "socket.timeout.ms": 5000,
+    }
     assert admin_configuration(given, {}).levada == {**SERVERS, "request.timeout.ms": 5000}
+    assert "group.id" not in producer_configuration(given, {}).levada
+    assert "acks" not in consumer_configuration(given, {}).levada
+    assert "a consumer ignores settings of other clients: acks, queue.buffering.max.messages" in caplog.text
+    theirs.Producer(given)
+    theirs.Consumer(given)
 
 
 @pytest.mark.parametrize("kind", [ours.Producer, ours.Consumer, AdminClient])

@@ -115,11 +115,11 @@ def test_a_callback_that_raises_raises_from_poll_and_the_next_ones_still_run(kaf
 
 def test_produce_waits_for_nothing_and_messages_time_out() -> None:
     reports: list[str] = []
-    producer = Producer({"bootstrap.servers": NOWHERE, "message.timeout.ms": 400, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": NOWHERE, "message.timeout.ms": 2000, "linger.ms": 0})
     began = time.monotonic()
     for number in range(100):
         producer.produce(f"t{number % 3}", b"v", callback=lambda error, message: reports.append(name_of(error)))
-    assert time.monotonic() - began < 0.3
+    assert time.monotonic() - began < 1
     assert producer.flush(0.05) == 100
     assert producer.flush(10) == 0
     assert reports == ["_MSG_TIMED_OUT"] * 100

@@ -12,6 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from levada import OAuthToken
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaException, exception
+from levada.logs import Log
+
+log = Log(__name__)
 
 Settings = dict[str, Any]
 _INT32_MAX: Final = 2**31 - 1
@@ -49,6 +52,71 @@ NO_EFFECT: Final = frozenset(
     }
 )
 """Settings for tuning librdkafka's threads, queues and log lines, which levada does not have."""
+
+_OF_PRODUCERS: Final = frozenset(
+    {
+        "acks",
+        "batch.num.messages",
+        "batch.size",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "delivery.report.only.error",
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "linger.ms",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "message.max.bytes",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "on.delivery",
+        "partitioner",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queuing.strategy",
+        "request.required.acks",
+        "retries",
+        "sticky.partitioning.linger.ms",
+        "topic.metadata.propagation.max.ms",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+_OF_CONSUMERS: Final = frozenset(
+    {
+        "allow.auto.create.topics",
+        "auto.commit.enable",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "check.crcs",
+        "client.rack",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.wait.max.ms",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "offset.store.method",
+        "on.commit",
+        "partition.assignment.strategy",
+        "queued.max.messages.kbytes",
+        "session.timeout.ms",
+    }
+)
+"""Settings of one kind of client. The others ignore them with a warning, as in librdkafka, because programs share one mapping."""
 
 _ONLY_LEVADAS: Final = frozenset(
     {
@@ -104,6 +172,7 @@ class Configuration(NamedTuple):
 def producer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
     """Return the settings of a Producer."""
     given = _given(config, keywords, {"request.required.acks": "acks", "message.send.max.retries": "retries"})
+    _ignore(given, _OF_CONSUMERS, "a producer")
     own = _own(given, _COMMON_OWN | _PRODUCER_OWN)
     settings = _converted(given, _COMMON_CONVERTED | _PRODUCER_CONVERTED)
     most = _number("message.max.bytes", settings.pop("message.max.bytes", 1_000_000), 1000)
@@ -127,6 +196,7 @@ def producer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configur
 def consumer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
     """Return the settings of a Consumer. Raises ValueError without a group.id, as confluent-kafka does."""
     given = _given(config, keywords, {"auto.commit.enable": "enable.auto.commit"})
+    _ignore(given, _OF_PRODUCERS, "a consumer")
     if not given.get("group.id"):
         raise ValueError("Failed to create consumer: group.id must be set")
     own = _own(given, _COMMON_OWN | _CONSUMER_OWN)
@@ -138,11 +208,10 @@ def consumer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configur
 
 
 def admin_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
-    """Return the settings of an AdminClient. Settings of producers and consumers are left out, as librdkafka ignores them."""
+    """Return the settings of an AdminClient."""
     given = _given(config, keywords, {})
+    _ignore(given, _OF_PRODUCERS | _OF_CONSUMERS, "an admin client")
     own = _own(given, _COMMON_OWN)
-    for name in (_PRODUCER_OWN | _CONSUMER_OWN).keys() & given.keys():
-        del given[name]
     settings = _converted(given, _COMMON_CONVERTED)
     return Configuration(settings, own)
 
@@ -164,6 +233,15 @@ def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str])
     for name in _ONLY_LEVADAS & given.keys():
         raise exception(ErrorCodes._INVALID_ARG, f"No such configuration property: \"{name}\": it is levada's own, not confluent-kafka's")
     return topic | given
+
+
+def _ignore(given: Settings, names: frozenset[str], who: str) -> None:
+    """Take settings of other kinds of clients out of `given`, with a warning. who: the client that is made."""
+    ignored = sorted(names & given.keys())
+    for name in ignored:
+        del given[name]
+    if ignored:
+        log.warning("%s ignores settings of other clients: %s", who, ", ".join(ignored))
 
 
 def _own(given: Settings, kinds: Mapping[str, tuple[Any, Callable[[str, Any], Any]]]) -> Settings:

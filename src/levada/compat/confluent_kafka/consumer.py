@@ -617,6 +617,11 @@ def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -
 
 def _pattern(topics: list[str]) -> str:
     """Return an expression for whole names, as levada wants it. librdkafka's expressions may match the beginning of a name."""
+    for topic in topics:
+        try:
+            re.compile(topic if topic.startswith("^") else "")
+        except re.error as error:
+            raise exception(ErrorCodes._INVALID_ARG, f"Failed to set subscription: {topic!r}: {error}") from error
     return "|".join(f"(?:{topic}).*" if topic.startswith("^") else re.escape(topic) for topic in topics)
 
 

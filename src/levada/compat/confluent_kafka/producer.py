@@ -338,7 +338,7 @@ class Producer:
             self._fail(message, to_kafka_error(error))
 
     def _send_now(self, timeout_s: float) -> None:
-        with suppress(levada_errors.TimeoutError):
+        with raising_kafka_exceptions("Failed to flush"), suppress(levada_errors.TimeoutError):
             self._client.flush(timeout_s)
 
     def _done(self, message: Outgoing, metadata: RecordMetadata, error: BaseException | None) -> None:
