@@ -173,6 +173,19 @@ def test_records_that_were_fetched_but_not_handed_out_come_after_a_pause_and_a_s
         assert unknown.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
+def test_the_end_of_a_partition_is_told_once_and_not_after_a_seek(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, enable_partition_eof=True) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 18)])
+        for _ in range(3):
+            assert [message.offset() for message in read(consumer, 2)] == [18, 19]
+            # The end may be known already, and has not been handed out.
+            time.sleep(0.1)
+            consumer.seek(TopicPartition(topic, 0, 18))
+        assert [message.offset() for message in read(consumer, 2)] == [18, 19]
+        ends = [message for _ in range(10) if (message := consumer.poll(0.2)) is not None]
+        assert [message.error() == KafkaError._PARTITION_EOF for message in ends] == [True]
+
+
 def test_on_assign_may_choose_where_to_begin(kafka: EmbeddedKafka, topic: str) -> None:
     def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for partition in partitions:

@@ -526,7 +526,7 @@ class Consumer:
         self._client.resume([tp for tp in known if tp not in self._paused])
 
     def _drop(self, partitions: Iterable[Place], *, seek: bool = True) -> None:
-        """Drop the records of partitions that were not handed out. seek: let them be read again."""
+        """Drop the records of partitions that were not handed out. seek: let them be read again; otherwise drop their errors, too."""
         gone = set(partitions)
         kept: deque[ConsumerRecord[bytes, bytes]] = deque()
         first: dict[Place, int] = {}
@@ -537,9 +537,11 @@ class Consumer:
             else:
                 kept.append(record)
         self._records = kept
-        if seek:
-            for tp, offset in first.items():
-                self._client.seek(tp, offset)
+        if not seek:
+            self._errors = deque(message for message in self._errors if (message.topic(), message.partition()) not in gone)
+            return
+        for tp, offset in first.items():
+            self._client.seek(tp, offset)
 
     def _forget(self, partitions: Iterable[Place]) -> None:
         gone = list(partitions)
