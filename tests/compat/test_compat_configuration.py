@@ -50,6 +50,8 @@ def consumer(**given: Any) -> dict[str, Any]:
         (consumer(), {"partition.assignment.strategy": "range,roundrobin"}),
         (consumer(queued_max_messages_kbytes=100), {"fetch.buffer.bytes": 102_400}),
         (consumer(socket_timeout_ms=4000), {"request.timeout.ms": 4000}),
+        (producer(socket_timeout_ms=4000), {"request.timeout.ms": 4000}),
+        (producer(request_timeout_ms=3000, socket_timeout_ms=4000), {"request.timeout.ms": 3000}),
         (consumer(default_topic_config={"auto.offset.reset": "smallest"}), {"auto.offset.reset": "smallest"}),
     ],
 )

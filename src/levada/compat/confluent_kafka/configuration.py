@@ -37,6 +37,7 @@ NO_EFFECT: Final = frozenset(
         "log.queue",
         "log.thread.name",
         "message.copy.max.bytes",
+        "metadata.max.age.ms",
         "produce.offset.report",
         "queue.buffering.backpressure.threshold",
         "queued.min.messages",
@@ -232,7 +233,11 @@ def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str])
             given[aliases.get(dotted, dotted)] = value
     for name in _ONLY_LEVADAS & given.keys():
         raise exception(ErrorCodes._INVALID_ARG, f"No such configuration property: \"{name}\": it is levada's own, not confluent-kafka's")
-    return topic | given
+    settings = topic | given
+    if "request.timeout.ms" in settings:
+        # In levada both are one setting.
+        settings.pop("socket.timeout.ms", None)
+    return settings
 
 
 def _ignore(given: Settings, names: frozenset[str], who: str) -> None:
@@ -395,7 +400,6 @@ _COMMON_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
     "broker.address.family": _only("any", "levada tries every address of a name"),
     "broker.version.fallback": _fallback,
     "connections.max.idle.ms": _or_never,
-    "metadata.max.age.ms": lambda name, value: {},
     "oauth.cb": _tokens,
     "socket.receive.buffer.bytes": _system_sized,
     "socket.send.buffer.bytes": _system_sized,
@@ -405,7 +409,6 @@ _COMMON_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
 _PRODUCER_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
     "enable.gapless.guarantee": _only("false", "a failed message does not stop the messages after it"),
     "queuing.strategy": _only("fifo", "messages are sent in the order of produce()"),
-    "socket.timeout.ms": lambda name, value: {},
 }
 _CONSUMER_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
     "offset.store.method": _only("broker", "offsets are stored by brokers"),
