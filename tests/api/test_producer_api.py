@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -252,12 +253,11 @@ def test_a_partitioner_of_ones_own_leaves_the_error_to_the_delivery() -> None:
     ("settings", "record"),
     [
         ({}, {"value": "\u00fc", "key": "\u00fc"}),
-        ({}, {"value": b"v", "headers": {"h": "x"}}),
         ({"value_serializer": str.encode, "key_serializer": str.encode}, {"value": "v", "key": "k"}),
         ({"partitioner": lambda topic, key, count: 0}, {"value": b"v", "key": b"k"}),
         ({"interceptors": [lv.ProducerInterceptor()]}, {"value": b"v"}),
     ],
-    ids=["text", "headers", "serializers", "partitioner", "interceptor"],
+    ids=["text", "serializers", "partitioner", "interceptor"],
 )
 def test_a_record_that_fits_into_an_open_batch_costs_no_step_of_the_engine(
     kafka: EmbeddedKafka, topic: str, settings: dict[str, Any], record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -271,6 +271,62 @@ def test_a_record_that_fits_into_an_open_batch_costs_no_step_of_the_engine(
         assert [delivery.result().offset for delivery in sent] == list(range(11))
     first, *others = read(kafka, topic)
     assert {(other.key, other.value, tuple(other.headers)) for other in others} == {(first.key, first.value, tuple(first.headers))}
+
+
+@pytest.mark.parametrize("in_header", [True, False])
+def test_code_of_a_record_may_take_until_its_batch_is_sent(kafka: EmbeddedKafka, topic: str, in_header: bool) -> None:
+    class Slow(str):
+        __slots__ = ()
+
+        def encode(self, *encoding: Any) -> bytes:
+            time.sleep(0.2)
+            return str.encode(self)
+
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=50) as producer:
+        producer.send(topic, b"first").result(PATIENCE_S)
+        producer.send(topic, b"open")
+        producer.send(topic, b"last" if in_header else Slow("last"), headers=[(Slow("h") if in_header else "h", b"x")])
+    assert [record.value for record in read(kafka, topic)] == [b"first", b"open", b"last"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_a_signal_handler_that_raises_makes_no_record_twice(kafka: EmbeddedKafka, topic: str) -> None:
+    class Late(Exception):
+        pass
+
+    armed = False
+
+    def raise_late(*_: Any) -> None:
+        if armed:
+            raise Late
+
+    before = signal.signal(signal.SIGALRM, raise_late)
+    try:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0, value_serializer=str.encode) as producer:
+            producer.send(topic, "0").result(PATIENCE_S)
+            for number in range(1, 2_000):
+                try:
+                    armed = True
+                    signal.setitimer(signal.ITIMER_REAL, 1e-6 * (number % 60 + 1))
+                    producer.send(topic, str(number))
+                    armed = False
+                except (Late, SerializationError):
+                    armed = False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    values = [record.value for record in read(kafka, topic)]
+    assert len(values) == len(set(values)) > 0
+
+
+def test_an_error_of_a_partitioner_is_raised_for_a_new_topic_too(kafka: EmbeddedKafka) -> None:
+    def refuse(topic: str, key: bytes | None, count: int) -> int:
+        raise RecordTooLargeError("mine")
+
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=refuse) as producer:
+        for _ in range(2):
+            with pytest.raises(RecordTooLargeError, match="mine"):
+                producer.send("new", b"v")
 
 
 def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:

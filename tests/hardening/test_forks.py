@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,13 @@ def test_clients_that_were_not_used_work_in_children_and_in_the_parent(kafka: Em
     assert outcome_of_child(lambda: refusal(lambda: producer.send("preloaded", b"v"))) == "ForkedError"
     for client in (producer, consumer, admin, never_used):
         client.close()
+
+
+@pytest.mark.parametrize("kind", [lv.KafkaConsumer, lv.KafkaShareConsumer])
+def test_members_with_an_id_of_their_own_belong_to_the_process_that_made_them(kafka: EmbeddedKafka, kind: Any) -> None:
+    settings = {"group_protocol": "consumer"} if kind is lv.KafkaConsumer else {}
+    with kind(bootstrap_servers=kafka.bootstrap_servers, group_id="ids", **settings) as member:
+        assert outcome_of_child(lambda: refusal(lambda: member.subscribe(["read"]))) == "ForkedError"
 
 
 def refusal(call: Callable[[], object]) -> str:

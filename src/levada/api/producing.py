@@ -140,14 +140,21 @@ class Producing:
         return sent if known is None or not known.count else self._placed(sent, known.count)
 
     def try_append(self, record: ToSend) -> Delivery | None:
-        """Append a record of record() to an open batch. Return None if send() has to do it: it can wait, and open a batch with headers."""
-        if record.partition is None and self.config.partitioner is not None:
+        """Append a record of record() to an open batch, without the engine's lock where that is possible.
+
+        Return None if send() has to do it, which can wait.
+        """
+        if record.headers or (record.partition is None and self.config.partitioner is not None):
+            return None
+        # Python code of a subclass, or of a header, would run while the batch changes.
+        if not all(given is None or type(given) is bytes for given in (record.key, record.value)):
             return None
         try:
             return self._append_bytes(record.topic, STICKY if record.partition is None else record.partition, *record[2:])
-        except Exception:
-            # Nothing was appended. send() meets the same error, and tells the interceptors.
-            return None
+        except Exception as error:
+            with self._host.user_code():
+                self._interceptors.on_send_error(record, error)
+            raise
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append a record for which the call has to wait for metadata or memory, or to run the program's partitioner."""

@@ -121,12 +121,15 @@ def explains_arguments(names: Mapping[str, str], of_more: str = "") -> Callable[
 
         @wraps(construct)
         def __new__(kind: Any, *given: Any, **named: Any) -> Any:
-            for name in named:
-                if name in names:
-                    raise TypeError(f"{made.__name__}() has no argument {name!r}: {names[name]}")
-            if of_more and len(given) > len(fields):
-                raise TypeError(f"{made.__name__}() takes {', '.join(fields)}; got {given!r}: {of_more}")
-            return construct(kind, *given, **named)
+            try:
+                return construct(kind, *given, **named)
+            except TypeError:
+                for name in named:
+                    if name in names:
+                        raise TypeError(f"{made.__name__}() has no argument {name!r}: {names[name]}") from None
+                if of_more and len(given) > len(fields):
+                    raise TypeError(f"{made.__name__}() takes {', '.join(fields)}; got {given!r}: {of_more}") from None
+                raise
 
         made.__new__ = __new__
         return cls

@@ -215,11 +215,11 @@ _LZ4_KAFKA_DEFAULT = 9
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_FLAGS_AT = len(_LZ4_MAGIC)
 LZ4_HAS_CONTENT_SIZE = 0x08
-_LZ4_INDEPENDENT = 0x20
 _LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_CHECKSUM, _LZ4_DICTIONARY = 0x10, 0x04, 0x01
 _LZ4_STORED = 1 << 31
 """In the size of a block: the block is not compressed."""
 _LZ4_SIZE = struct.Struct("<I")
+_LZ4_BEST_RATIO = 255
 _LZ4_PLAIN_HEADERS = {
     _LZ4_MAGIC + b"\x60\x40\x82": 64 << 10,
     _LZ4_MAGIC + b"\x60\x50\xfb": 256 << 10,
@@ -265,13 +265,13 @@ def _lz4_decompress(data: Buffer, max_bytes: int) -> Buffer:
     view = memoryview(data)
     largest = _LZ4_PLAIN_HEADERS.get(bytes(view[: len(_LZ4_HEADER)]))
     if largest is not None:
-        blocks, end = _lz4_blocks(view, len(_LZ4_HEADER), largest, 0)
+        blocks, end, bound = _lz4_blocks(view, len(_LZ4_HEADER), largest, 0)
         if end == len(view):
-            return _lz4_plain_frame(view, blocks, largest, max_bytes)
+            return _lz4_plain_frame(view, blocks, largest, min(bound, max_bytes + largest), max_bytes)
     return _lz4_frames(view, max_bytes)
 
 
-def _lz4_plain_frame(view: memoryview, blocks: list[tuple[int, int]], largest: int, max_bytes: int) -> Buffer:
+def _lz4_plain_frame(view: memoryview, blocks: list[tuple[int, int]], largest: int, bound: int, max_bytes: int) -> Buffer:
     """Decompress the blocks of a frame with a header of _LZ4_PLAIN_HEADERS. The library's frames take twice as long for a small one."""
     if len(blocks) == 1 and largest == _LZ4_BLOCK:
         # To make and shrink a buffer of this size takes longer than to decompress a small block.
@@ -282,7 +282,7 @@ def _lz4_plain_frame(view: memoryview, blocks: list[tuple[int, int]], largest: i
         whole = bytes(memoryview(scratch)[: _lz4_blocks_into(scratch, view, blocks, largest, max_bytes)])
         _lz4_scratch.append(scratch)
         return whole
-    output = bytearray(min(len(blocks) * largest, max_bytes + largest))
+    output = bytearray(bound)
     del output[_lz4_blocks_into(output, view, blocks, largest, max_bytes) :]
     return output
 
@@ -319,7 +319,7 @@ def _lz4_frames(view: memoryview, max_bytes: int) -> bytearray:
         if len(output) + size > max_bytes:
             raise _too_large(Codec.LZ4, view, max_bytes)
         del part[size:]
-        output = part if not output else output + part
+        output += part
         at = end
     return output
 
@@ -336,27 +336,32 @@ def _lz4_extent(view: memoryview, at: int) -> tuple[int, int]:
         raise EOFError("the frame needs a dictionary, or has blocks of an unknown size")
     largest = 1 << (8 + 2 * code)
     start = at + len(_LZ4_HEADER) + (8 if flags & LZ4_HAS_CONTENT_SIZE else 0)
-    blocks, end = _lz4_blocks(view, start, largest, 4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
+    _, end, bound = _lz4_blocks(view, start, largest, 4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
     end += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
     if end > len(view):
         raise EOFError("the frame is cut short")
-    return end, len(blocks) * largest
+    return end, bound
 
 
-def _lz4_blocks(view: memoryview, at: int, largest: int, checksum_bytes: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the position and the size field of each block of a frame, and where the blocks end. at: position of the first one's size."""
+def _lz4_blocks(view: memoryview, at: int, largest: int, checksum_bytes: int) -> tuple[list[tuple[int, int]], int, int]:
+    """Return the position and the size field of each block of a frame, where the blocks end, and to how many bytes they decompress at most.
+
+    at: position of the first one's size.
+    """
     blocks: list[tuple[int, int]] = []
+    bound = 0
     while True:
         if at + 4 > len(view):
             raise EOFError("the frame is cut short")
         (size,) = _LZ4_SIZE.unpack_from(view, at)
         at += 4
         if not size:
-            return blocks, at
+            return blocks, at, bound
         length = size & ~_LZ4_STORED
         if length > min(largest, len(view) - at):
             raise EOFError(f"a block of {length} bytes where {len(view) - at} remain, and {largest} are the most")
         blocks.append((at, size))
+        bound += length if size & _LZ4_STORED else min(largest, _LZ4_BEST_RATIO * length)
         at += length + checksum_bytes
 
 

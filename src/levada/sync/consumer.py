@@ -96,6 +96,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         self._sole = SoleThread(self._driver.check_usable)
         self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
+        if parsed.group_protocol == "consumer":
+            # The member has its id already, which children made by fork() would share.
+            self._driver.start()
         if topics:
             self.subscribe(topics)
 

@@ -77,10 +77,13 @@ class Driver:
         """Start the I/O thread, if it was not started yet. The first call of a client does so.
 
         Until then a client has nothing that a child made by fork() could not use: servers such as gunicorn load a program, which makes its
-        clients, and then fork. Raises ForkedError if the parent has begun to start it.
+        clients, and then fork. A member whose id is made in the constructor is started there. Raises ForkedError if the parent has begun to
+        start it, ClosedError after the end of all clients at the interpreter's exit.
         """
         if self._started_in not in (0, Process.id):
             raise self._forked()
+        if exits.has_ended:
+            raise ClosedError(f"{self.name} was not used before the interpreter exits, and cannot be used any more; persisted: no")
         # Set before the lock is taken: a child that is forked now would wait for a lock that nobody releases.
         self._started_in = Process.id
         with DeferredSignals(), self._start_lock:
@@ -95,6 +98,10 @@ class Driver:
                 exits.began(self)
                 self._thread.start()
                 self._runs = True
+            except BaseException:
+                exits.ended(self)
+                self._started_in = 0
+                raise
             finally:
                 self._starting = False
 

@@ -27,7 +27,7 @@ class Running(Protocol):
     name: str
 
     def abandon(self) -> None:
-        """Let the client end by itself. Takes no lock."""
+        """Let the client end by itself. Takes no lock that another thread may hold."""
         ...
 
     def join(self, timeout_s: float) -> bool:
@@ -35,6 +35,8 @@ class Running(Protocol):
         ...
 
 
+has_ended = False
+"""Whether end_all() was called. A client that is used later would not be waited for."""
 _running: set[Running] = set()
 _registered_in: list[int] = []
 """The processes whose multiprocessing finalizers include end_all(): this one, if any."""
@@ -53,6 +55,8 @@ def ended(client: Running) -> None:
 
 def end_all() -> None:
     """Let every client end by itself, and wait until all have ended."""
+    global has_ended
+    has_ended = True
     left = list(_running)
     for client in left:
         client.abandon()
@@ -72,6 +76,8 @@ def _register_in_child() -> None:
 
 def _forget_parent() -> None:
     """Forget the parent's clients in a forked child, where their threads do not exist."""
+    global has_ended
+    has_ended = False
     _running.clear()
 
 

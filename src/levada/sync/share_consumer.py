@@ -60,6 +60,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         self._sharing = Sharing(parsed, self._engine, self._driver, random=self._engine.random)
         self._sole = SoleThread(self._driver.check_usable)
         start(self, self._driver)
+        # The member has its id already, which children made by fork() would share.
+        self._driver.start()
 
     # What is read
 

@@ -21,6 +21,7 @@ from levada.base.promise import Promise
 from levada.client.driver_interface import Ended
 from levada.errors import BootstrapError, ClosedError, CrashedError, ForkedError, KafkaError, TimeoutError
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.sync import exits
 from levada.sync.driver import Driver
 from levada.testing import EmbeddedKafka
 from settings_kit import new_engine, new_selector
@@ -420,7 +421,16 @@ def test_a_thread_that_cannot_be_started_is_started_by_the_next_call(kafka: Embe
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             client.ask()
+    assert not [running for running in exits._running if running is client.driver]
     assert client.ask().brokers
+    client.driver.close(5)
+
+
+def test_a_client_that_is_first_used_when_all_have_ended_is_refused(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(kafka.bootstrap_servers)
+    monkeypatch.setattr(exits, "has_ended", True)
+    with pytest.raises(ClosedError, match="was not used before the interpreter exits"):
+        client.ask()
     client.driver.close(5)
 
 

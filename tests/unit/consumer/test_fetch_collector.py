@@ -65,7 +65,27 @@ def test_the_work_of_a_poll_is_known_before_it_begins(value_bytes: int, of: int)
     assert value_bytes <= work(2) / 2 < value_bytes * 1.02 + 100
 
 
-@pytest.mark.parametrize("data", [batch(0, [b"v" * 1_000] * 100, codec=Codec.GZIP), raw_message(0, 1, value=b"v" * 1_000)])
+def hostile(at: int, number: int) -> bytes:
+    """A batch with another number in its header."""
+    data = bytearray(batch(0, [b"v"] * 10))
+    data[at : at + 4] = number.to_bytes(4, "big", signed=True)
+    return bytes(data)
+
+
+LENGTH_AT, COUNT_AT = 8, 57
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        batch(0, [b"v" * 1_000] * 100, codec=Codec.GZIP),
+        raw_message(0, 1, value=b"v" * 1_000),
+        hostile(LENGTH_AT, -13),
+        hostile(LENGTH_AT, -(2**31)),
+        hostile(COUNT_AT, 2**31 - 1),
+        hostile(COUNT_AT, -1),
+    ],
+)
 def test_all_bytes_are_work_where_records_of_unknown_size_come_next(data: bytes) -> None:
     bench = Bench()
     bench.assign(0)

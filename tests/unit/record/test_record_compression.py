@@ -154,6 +154,18 @@ def test_Z3_what_is_compressed_with_lz4_has_the_header_of_javas_writer(level: in
     assert lz4.frame.decompress(frame) == data == decompress(Codec.LZ4, frame)
 
 
+def test_lz4_memory_and_time_follow_the_data_and_not_what_a_frame_announces() -> None:
+    one = struct.pack("<I", 1 | 1 << 31) + b"x"
+    hostile = b"\x04\x22\x4d\x18\x60\x70\x73" + one * 17 + bytes(4)  # 17 blocks of up to 4 MiB
+    tracemalloc.start()
+    assert bytes(decompress(Codec.LZ4, hostile)) == b"x" * 17
+    assert tracemalloc.get_traced_memory()[1] < 10_000
+    frames = bytes(compress(Codec.LZ4, bytes(4096))) * 2_000
+    assert len(decompress(Codec.LZ4, frames)) == 4096 * 2_000
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    tracemalloc.stop()
+
+
 def test_an_lz4_frame_of_ten_thousand_small_blocks_takes_no_more_than_the_limit() -> None:
     one = bytes(compress(Codec.LZ4, b"x"))
     frame = one[:7] + one[7:-4] * 10_000 + one[-4:]

@@ -125,8 +125,8 @@ class FetchCursor:
     def work_bytes(self, limit: int | None) -> int:
         """Return roughly how many bytes have to be read for the next `limit` records; None means all records.
 
-        Records are taken to be as large as those of the next batch are on average. All bytes count where that is not known: of compressed
-        batches and of old formats.
+        Records are taken to be as large as those of the next batch are on average. Returns all bytes that are left for compressed batches,
+        old formats and invalid headers.
         """
         at = self._at - (self._batch.size_bytes if self._batch is not None else 0)
         left = len(self.fetch.records) - at
@@ -135,7 +135,7 @@ class FetchCursor:
         length: int
         count: int
         _, length, _, magic, _, attributes, *_, count = HEADER.unpack_from(self.fetch.records, at)
-        if magic != MAGIC or attributes & CODEC_BITS or count <= 0:
+        if magic != MAGIC or attributes & CODEC_BITS or not 0 < count <= length:
             return left
         return min(left, limit * (length + AFTER_LENGTH) // count)
 

@@ -91,17 +91,20 @@ class Appending:
         """Append a record, and wait for metadata or memory if needed.
 
         If the record is refused, the Delivery has the error. Raises fatal errors and the types in RAISED. place: called with the record and
-        the topic's number of partitions before the record is appended; returns the record with its partition, or raises.
+        the topic's number of partitions before the record is appended; returns the record with its partition. What it raises is raised.
         """
         deadline_ms, transaction_number = self.deadline_ms(may_wait=may_wait), self.transaction_number
+        placing = False
         try:
             if place is not None:
                 queues = yield from self.await_topic(record.topic, None, deadline_ms)
+                placing = True
                 record = place(record, queues.count)
+                placing = False
             append = partial(self._accumulator.append, record)
             return (yield from self._append(append, (record.topic, record.partition), deadline_ms, transaction_number))
         except KafkaError as error:
-            if error.fatal or isinstance(error, RAISED):
+            if placing or error.fatal or isinstance(error, RAISED):
                 not_written(error)
                 raise
             failure = error
