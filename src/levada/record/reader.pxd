@@ -6,7 +6,12 @@ cdef extern from *:
     """
     /* A tuple that the garbage collector does not know, and whose fields are to be set. kind: without a dict of its own. */
     static inline PyObject *new_untracked(PyObject *kind, Py_ssize_t size) {
-        return (PyObject *) PyObject_GC_NewVar(PyTupleObject, (PyTypeObject *) kind, size);
+        PyTupleObject *made = PyObject_GC_NewVar(PyTupleObject, (PyTypeObject *) kind, size);
+    #if PY_VERSION_HEX >= 0x030E0000
+        /* Since 3.14 a tuple keeps its hash, once it is computed. */
+        if (made != NULL) made->ob_hash = -1;
+    #endif
+        return (PyObject *) made;
     }
     """
     object new_untracked(object kind, Py_ssize_t size)

@@ -339,3 +339,10 @@ def test_consumer_records_have_each_its_own_timestamp() -> None:
     found = only_batch(build([(time, None, b"v", ()) for time in times])).consumer_records(TopicPartition("t", 0))
 
     assert [record.timestamp for record in found] == times
+
+
+def test_a_record_has_the_hash_of_its_tuple() -> None:
+    builder = RecordBatchBuilder()
+    builder.append(1, b"key", b"value")
+    (record,) = next(read_batches(builder.build())).records()
+    assert hash(record) == hash(tuple(record))
