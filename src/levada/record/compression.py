@@ -8,6 +8,7 @@ gigabytes fails at the limit, and bytes after the end of the stream are corrupti
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,8 @@ def _too_large(codec: Codec, data: Buffer, max_bytes: int) -> DecompressionError
     )
 
 
+# In a free-threaded Python, also with its lock turned on, cramjam writes to no memoryview (its issue 213).
+_FREE_THREADED = "free-threading" in sys.version
 # Libraries allocate the memory of a whole step at once; larger steps cost more than they save.
 _STEP = 1 << 20
 
@@ -110,6 +113,16 @@ class _Output:
 
 def _keep(data: Buffer, _: int | None) -> Buffer:
     return data
+
+
+def _unpack_into(unpack: Callable[[Buffer, Buffer], int], packed: memoryview, target: memoryview) -> int:
+    """Decompress to the start of `target` with a function of cramjam. Return the size of the result."""
+    if not _FREE_THREADED:
+        return unpack(packed, target)
+    whole = bytearray(len(target))
+    size = unpack(packed, whole)
+    target[:size] = memoryview(whole)[:size]
+    return size
 
 
 # --- gzip ---------------------------------------------------------------------------------------------------------------------------
@@ -177,7 +190,7 @@ def _snappy_decompress(data: Buffer, max_bytes: int) -> Buffer:
     output = bytearray(sum(sizes))
     target = memoryview(output)
     for chunk, size in zip(chunks, sizes, strict=True):
-        if cramjam.snappy.decompress_raw_into(chunk, target[:size]) != size:
+        if _unpack_into(cramjam.snappy.decompress_raw_into, chunk, target[:size]) != size:
             raise EOFError(f"a block that announces {size} bytes holds less")
         target = target[size:]
     return output
@@ -297,7 +310,7 @@ def _lz4_blocks_into(output: bytearray, view: memoryview, blocks: list[tuple[int
                 target[done : done + stored] = view[at : at + stored]
                 done += stored
             else:
-                done += cramjam.lz4.decompress_block_into(view[at : at + size], target[done : done + largest])
+                done += _unpack_into(cramjam.lz4.decompress_block_into, view[at : at + size], target[done : done + largest])
             if done > max_bytes:
                 raise _too_large(Codec.LZ4, view, max_bytes)
     return done
