@@ -274,7 +274,7 @@ class Driver:
         signals.wake = wake
         with self.lock:
             promise.on_done(settled)
-        self._stepper.waiting.append(waiter)
+        self._stepper.waiting[waiter] = None
         try:
             while not waiter.settled and (left_ms := limit_ms - self.now_ms()) > 0:
                 if signals.noted:
@@ -287,7 +287,7 @@ class Driver:
                     waiter.sleep(left_ms)
             signals.check()
         finally:
-            self._stepper.waiting.remove(waiter)
+            del self._stepper.waiting[waiter]
             if not waiter.settled:
                 with self.lock:
                     promise.forget(settled)

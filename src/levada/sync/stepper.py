@@ -15,7 +15,6 @@ thread in select() is woken only if it would sleep past the engine's next deadli
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
@@ -45,7 +44,8 @@ class Stepper:
         self.engine = engine
         self.name = name
         self.now_ms = clock.now_ms
-        self.waiting: deque[Waiter] = deque()
+        # Not a deque, which cannot be copied while another thread changes it, if there is no global interpreter lock.
+        self.waiting: dict[Waiter, None] = {}
         self.closing = False
         self.crash: BaseException | None = None
         self._selectable = selectable
