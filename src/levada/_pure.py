@@ -1,9 +1,9 @@
 """Stands in for `cython` when a [c] module runs interpreted.
 
-A [c] module is one ordinary .py source, whose C types are in the .pxd file beside it. The source uses four names of `cython`. This module
+A [c] module is one ordinary .py source, whose C types are in the .pxd file beside it. The source uses five names of `cython`. This module
 defines them for interpreted code, so that Cython is needed only to compile. `compiled`: Cython replaces it by a constant, and drops the
 other branch. `address`: used in compiled code only. `nogil`: a block that uses no Python objects. `gil`: a block within a nogil block that
-uses Python objects.
+uses Python objects. `critical_section`: a block that one thread at a time runs for an object.
 
 Python prefers a compiled module to the source beside it. With LEVADA_PURE=1 in the environment it prefers the source.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,16 @@ nogil = gil = nullcontext()
 def address(place: Any) -> Any:
     """Raise TypeError: interpreted code has no pointers."""
     raise TypeError("cython.address() exists in compiled code only")
+
+
+def critical_section(owner: Any) -> AbstractContextManager[object]:
+    """Return the context of a block that only one thread at a time runs for this object: the object's reentrant `_lock`, if it has one.
+
+    In compiled code it is a critical section of CPython. With a global interpreter lock that does nothing: compiled code that runs no
+    Python code is not interrupted by other threads.
+    """
+    lock: AbstractContextManager[object] = getattr(owner, "_lock", nogil)
+    return lock
 
 
 class SourceFirst:

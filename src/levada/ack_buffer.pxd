@@ -41,6 +41,7 @@ cdef class AckWindow:
     cdef bint _mark(self, long long sequence) except -1
     @cython.locals(slot=Py_ssize_t)
     cdef bint _fail(self, long long sequence, error) except -1
+    cdef int _set_failed(self, long long sequence, Py_ssize_t slot, error) except -1
     @cython.locals(slot=Py_ssize_t)
     cdef int _advance(self) except -1
     cpdef drain(self)

@@ -31,8 +31,10 @@ is removed, or is FAILED again if it was FAILED before.
 Nothing here waits. A caller that has to wait registers a function with _await_change(), checks again, and sleeps until the function is
 called.
 
-This is a [c] module. Each step is atomic for other threads: in compiled code it is one call, as in producer/append/appender.py; in
-interpreted code a lock protects it. Code of an id's own class, which compares or frees it, may run between two steps, but never within one.
+This is a [c] module. Each step is atomic for other threads. In compiled code it is one call, as in producer/append/appender.py. Without a
+global interpreter lock it is a critical section of the buffer, and interpreted it holds the buffer's lock. Critical sections are not
+nested: CPython would leave the outer one while it waits for the inner one. Code of an id's own class, which compares or frees it, may run
+between two steps, but never within one.
 """
 
 from __future__ import annotations
@@ -109,7 +111,8 @@ class AckWindow:
         if id is None:
             raise TypeError("an id is anything that can be compared with >, but not None")
         while True:
-            last = self._last_id
+            with cython.critical_section(self):
+                last = self._last_id
             if last is None:
                 _check_order(id)
             elif not id > last:
@@ -121,22 +124,23 @@ class AckWindow:
                 return sequence
 
     def _append(self, id: Any, last: Any, now_s: float, taken: list[Any] | None) -> int:
-        if self.closed:
-            raise self._closed_error()
-        if self._last_id is not last:
-            return CHANGED
-        sequence = self._next
-        if sequence - self._taken >= self.size:
-            return FULL
-        slot = sequence % self.size
-        self._ids[slot] = id
-        self._states[slot] = PENDING
-        self._put_at_s[slot] = now_s
-        self._last_id = id
-        self._next = sequence + 1
-        if taken is not None:
-            taken.append(sequence)
-        return sequence
+        with cython.critical_section(self):
+            if self.closed:
+                raise self._closed_error()
+            if self._last_id is not last:
+                return CHANGED
+            sequence = self._next
+            if sequence - self._taken >= self.size:
+                return FULL
+            slot = sequence % self.size
+            self._ids[slot] = id
+            self._states[slot] = PENDING
+            self._put_at_s[slot] = now_s
+            self._last_id = id
+            self._next = sequence + 1
+            if taken is not None:
+                taken.append(sequence)
+            return sequence
 
     def _offer_again(self, id: Any, last: Any, now_s: float, taken: list[Any] | None) -> int:
         for sequence in list(self._failures):
@@ -147,16 +151,17 @@ class AckWindow:
         raise ValueError(f"ids must rise: {shown(id)} does not come after {shown(last)}; only an id that has failed may be put again")
 
     def _revive(self, sequence: int, now_s: float, taken: list[Any] | None) -> bool:
-        if self.closed or sequence not in self._failures:
-            return False
-        slot = sequence % self.size
-        self._states[slot] = PENDING
-        self._put_at_s[slot] = now_s
-        del self._failures[sequence]
-        if taken is not None:
-            taken.append(sequence)
-            taken.append(AGAIN)
-        return True
+        with cython.critical_section(self):
+            if self.closed or sequence not in self._failures:
+                return False
+            slot = sequence % self.size
+            self._states[slot] = PENDING
+            self._put_at_s[slot] = now_s
+            del self._failures[sequence]
+            if taken is not None:
+                taken.append(sequence)
+                taken.append(AGAIN)
+            return True
 
     def _take_back(self, taken: list[Any], broken_off: BaseException) -> None:
         """Undo a put() that an exception interrupted. taken: the list that _offer() was given; it is empty if no id was stored."""
@@ -165,17 +170,18 @@ class AckWindow:
             self._wake()
 
     def _undo_put(self, sequence: int, again: bool, broken_off: BaseException) -> None:
-        slot = self._pending(sequence)
-        if slot == NO_SLOT:
-            return
-        if again or sequence != self._next - 1:
-            self._fail(sequence, broken_off)
-            return
-        id = self._ids[slot]  # A reference until the step is done: freeing the id may run code of its class.
-        self._ids[slot] = None
-        self._next = sequence
-        self._last_id = self._safe_id if sequence == self._safe else self._ids[(sequence - 1) % self.size]
-        self._has_room = self._has_moved = True
+        with cython.critical_section(self):
+            slot = self._pending(sequence)
+            if slot == NO_SLOT:
+                return
+            if again or sequence != self._next - 1:
+                self._set_failed(sequence, slot, broken_off)
+                return
+            id = self._ids[slot]  # A reference until the step is done: freeing the id may run code of its class.
+            self._ids[slot] = None
+            self._next = sequence
+            self._last_id = self._safe_id if sequence == self._safe else self._ids[(sequence - 1) % self.size]
+            self._has_room = self._has_moved = True
         del id
 
     def _was_put(self, sequence: int) -> bool:
@@ -236,26 +242,31 @@ class AckWindow:
         return slot if self._states[slot] == PENDING else NO_SLOT
 
     def _mark(self, sequence: int) -> bool:
-        slot = self._pending(sequence)
-        if slot == NO_SLOT:
-            return False
-        self._states[slot] = MARKED
-        if sequence == self._safe:
-            self._advance()
-        return True
+        with cython.critical_section(self):
+            slot = self._pending(sequence)
+            if slot == NO_SLOT:
+                return False
+            self._states[slot] = MARKED
+            if sequence == self._safe:
+                self._advance()
+            return True
 
     def _fail(self, sequence: int, error: BaseException) -> bool:
-        slot = self._pending(sequence)
-        if slot == NO_SLOT:
-            return False
+        with cython.critical_section(self):
+            slot = self._pending(sequence)
+            if slot == NO_SLOT:
+                return False
+            self._set_failed(sequence, slot, error)
+            return True
+
+    def _set_failed(self, sequence: int, slot: int, error: BaseException) -> None:
         self._failures[sequence] = error
         self._states[slot] = FAILED
         # Calls that wait for a free slot are woken, too: after a failure there may never be one.
         self._has_moved = self._has_room = True
-        return True
 
     def _advance(self) -> None:
-        """Move `safe` past all consecutive marked ids, one by one. The state is consistent after each of them."""
+        """Move `safe` past all consecutive marked ids, one by one. The state is consistent after each of them. Part of a step."""
         while self._safe < self._next:
             slot = self._safe % self.size
             if self._states[slot] != MARKED:
@@ -276,14 +287,17 @@ class AckWindow:
     @property
     def safe(self) -> Any:
         """The largest id for which it and all earlier ids are marked; `after` while there is none. Never goes back."""
-        return self._safe_id
+        with cython.critical_section(self):
+            return self._safe_id
 
     def drain(self) -> Any:
         """Free the slots of all ids up to `safe`, and return `safe`. Never waits and never raises, not even after close()."""
-        while self._taken < self._safe:
-            self._free()
+        with cython.critical_section(self):
+            while self._taken < self._safe:
+                self._free()
+            safe = self._safe_id
         self._wake()
-        return self._safe_id
+        return safe
 
     def _take(self) -> Any:
         """Return the next id in the order of put(), and free its slot. Returns None while this id is not marked.
@@ -294,17 +308,19 @@ class AckWindow:
         if not self.retain:
             wrong = "get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False"
             raise not_written(IllegalStateError(wrong))
-        if self.closed:
-            raise self._closed_error()
-        if self._taken == self._safe:
-            if self._safe in self._failures:
-                self._raise_failure()
-            return None
-        id = self._free()
-        self._wake()
+        with cython.critical_section(self):
+            if self.closed:
+                raise self._closed_error()
+            has_failed = self._taken == self._safe and self._safe in self._failures
+            id = self._free() if self._taken < self._safe else None
+        if has_failed:
+            self._raise_failure()
+        if id is not None:
+            self._wake()
         return id
 
     def _free(self) -> Any:
+        """Free the slot of the next id, which is safe, and return the id. Part of a step."""
         slot = self._taken % self.size
         id = self._ids[slot]
         self._ids[slot] = None
@@ -316,12 +332,14 @@ class AckWindow:
 
     def __len__(self) -> int:
         """Return how many slots are used."""
-        return self._next - self._taken
+        with cython.critical_section(self):
+            return self._next - self._taken
 
     @property
     def in_flight(self) -> int:
         """How many ids were put and are not safe: they are pending or failed, or marked after such an id."""
-        return self._next - self._safe
+        with cython.critical_section(self):
+            return self._next - self._safe
 
     def _oldest_put_at_s(self) -> float | None:
         """Return when the oldest id that is not safe was put, in monotonic seconds; None if all are safe."""
@@ -344,10 +362,12 @@ class AckWindow:
         while self._failures:
             failures = self._failures.copy()
             sequence = min(failures, default=-1)
-            # Another thread may have put the id again while these objects were made. From here on no object is made before the test.
-            id = self._ids[sequence % self.size]
-            if sequence in self._failures:
-                return NotAcknowledgedError(id, sequence, failures[sequence], self._safe_id)
+            with cython.critical_section(self):
+                # Another thread may have put the id again while these objects were made. From here on no object is made before the test.
+                id, safe = self._ids[sequence % self.size], self._safe_id
+                has_failed = sequence in self._failures
+            if has_failed:
+                return NotAcknowledgedError(id, sequence, failures[sequence], safe)
         return None
 
     def _raise_failure(self) -> None:
@@ -375,8 +395,9 @@ class AckWindow:
 
         `safe` can still be read: the program continues after this id. A second close() does nothing.
         """
-        self.closed = True
-        self._has_moved = self._has_room = True
+        with cython.critical_section(self):
+            self.closed = True
+            self._has_moved = self._has_room = True
         self._wake()
 
     def _await_change(self, wake: Callable[[], object], *, room: bool) -> None:
@@ -386,26 +407,30 @@ class AckWindow:
         The caller must check the state again before it sleeps, or it may miss a change just before this call. wake: takes no lock and does
         not raise.
         """
-        (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
+        with cython.critical_section(self):
+            (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
 
     def _forget(self, wake: Callable[[], object], *, room: bool) -> None:
         """Cancel _await_change(). Has no effect if `wake` was already called."""
-        waiting = self._waiting_for_room if room else self._waiting_for_safe
-        if wake in waiting:
-            waiting.remove(wake)
+        with cython.critical_section(self):
+            waiting = self._waiting_for_room if room else self._waiting_for_safe
+            if wake in waiting:
+                waiting.remove(wake)
 
     def _wake(self) -> None:
         """Call the functions registered for the changes since the last _wake(): slots became free, or `safe` moved."""
-        if self._has_room:
-            self._has_room = False
-            _wake_all(self._waiting_for_room)
-        if self._has_moved:
-            self._has_moved = False
-            _wake_all(self._waiting_for_safe)
+        with cython.critical_section(self):
+            if self._has_room:
+                self._has_room = False
+                _wake_all(self._waiting_for_room)
+            if self._has_moved:
+                self._has_moved = False
+                _wake_all(self._waiting_for_safe)
 
     def _note_blocked(self, seconds: float) -> None:
         """Add seconds to the time that put() has waited."""
-        self.blocked_time += seconds
+        with cython.critical_section(self):
+            self.blocked_time += seconds
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an AckBuffer belongs to one process and cannot be pickled or copied; store its `safe`, and make a new one with it")
@@ -435,33 +460,3 @@ def _wake_all(waiting: list[Callable[[], object]]) -> None:
     for _ in range(len(waiting)):
         if waiting:
             waiting.pop(0)()
-
-
-if not cython.compiled:
-
-    def _whole(step: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that holds the lock, so that it is atomic for other threads."""
-
-        def locked(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            with self._lock:
-                return step(self, *arguments, **keywords)
-
-        return locked
-
-    STEPS = (
-        "_append",
-        "_revive",
-        "_undo_put",
-        "_mark",
-        "_fail",
-        "_advance",
-        "_free",
-        "drain",
-        "_take",
-        "_first_failure",
-        "_await_change",
-        "_forget",
-        "_wake",
-    )
-    for _name in STEPS:
-        setattr(AckWindow, _name, _whole(getattr(AckWindow, _name)))

@@ -121,13 +121,15 @@ class LazyRecords:
 
     def __next__(self) -> LazyRecord:
         """Return the next record. Raises CorruptRecordError if that record is corrupt, or if bytes are left over after the last record."""
-        if not self.walker.advance():
-            self.walker.check()
-            raise StopIteration
-        record = self.spare
-        if not is_free(record):
-            record = lazy_record(self.walker)
-        record.take(self.walker)
-        self.spare = self.last
-        self.last = record
-        return record
+        # Two threads that shared this iterator could otherwise combine the positions of different records.
+        with cython.critical_section(self):
+            if not self.walker.advance():
+                self.walker.check()
+                raise StopIteration
+            record = self.spare
+            if not is_free(record):
+                record = lazy_record(self.walker)
+            record.take(self.walker)
+            self.spare = self.last
+            self.last = record
+            return record
