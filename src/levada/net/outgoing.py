@@ -21,10 +21,12 @@ WORTH_NAMING = 4096
 class Outgoing:
     """The pieces of frames that are still to be written to one connection."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_at", "_pieces")
 
     def __init__(self) -> None:
-        self._pieces: deque[memoryview] = deque()
+        self._pieces: deque[Bytes] = deque()
+        self._at = 0
+        """How many bytes of the first piece were written."""
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -61,16 +63,17 @@ class Outgoing:
     def _append(self, piece: Bytes) -> None:
         # A piece without bytes would stay for ever: writing nothing looks like a transport that takes nothing.
         if piece:
-            self._pieces.append(memoryview(piece))
+            self._pieces.append(piece)
 
     def _write_some(self, transport: TransportLayer, limit: int | None) -> int:
+        # No view outlives a call: threads take turns here, and see levada.protocol.decoder about views that several threads release.
+        first = memoryview(self._pieces[0])[self._at :]
         if limit is not None or len(self._pieces) == 1:
-            return transport.write(self._pieces[0][:limit])
-        return transport.write_pieces(list(islice(self._pieces, GATHERED_PIECES)))
+            return transport.write(first[:limit])
+        return transport.write_pieces([first, *(memoryview(piece) for piece in islice(self._pieces, 1, GATHERED_PIECES))])
 
     def _drop(self, written: int) -> None:
-        pieces = self._pieces
-        while pieces and written >= len(pieces[0]):
-            written -= len(pieces.popleft())
-        if written:
-            pieces[0] = pieces[0][written:]
+        pieces, at = self._pieces, self._at + written
+        while pieces and at >= len(pieces[0]):
+            at -= len(pieces.popleft())
+        self._at = at

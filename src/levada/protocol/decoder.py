@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from struct import calcsize
 from typing import Any, cast
 
+from levada.base.gil import has_gil
 from levada.protocol import runtime
 from levada.protocol.schema import UNSET, Field, Message, Request, Struct
 from levada.protocol.source import FORMATS, LONGEST_SHORT_ARRAY, Slot, Source, unpackers_of
@@ -178,7 +179,9 @@ class _Decoder:
 
     def records(self, field: Field, target: str) -> None:
         self.head("i")
-        self.sized(field, target, "view[pos:stop]")
+        # Without the interpreter lock, CPython miscounts the views of one buffer when threads release them at once (its issue 127716). The
+        # records are decoded in another thread than the one that receives, so they do not share a buffer with other views of the frame.
+        self.sized(field, target, "view[pos:stop]" if has_gil() else "bytes(view[pos:stop])")
 
     @contextmanager
     def unless_null(self, field: Field, target: str, test: str) -> Iterator[None]:

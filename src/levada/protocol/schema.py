@@ -13,7 +13,7 @@ an error if such a field has another value, unless it is `ignorable`.
 
 Every field has a default: the given one; otherwise null if the field is nullable in all its versions; otherwise zero, empty or a new
 struct. Instances have slots, a keyword-only constructor, `==`, and a repr without payloads and `secret` fields. Arrays are lists. Records
-are bytes-like or None; after decoding they are a memoryview of the input.
+are bytes-like or None; after decoding they are a memoryview of the input, or bytes if there is no global interpreter lock.
 """
 
 from __future__ import annotations

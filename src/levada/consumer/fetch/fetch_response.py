@@ -190,7 +190,9 @@ class FetchResponseHandler:
     def _buffer_records(self, state: PartitionState, data: PartitionData, *, cuts_first: bool) -> bool:
         if not data.records:
             return False
-        records = memoryview(data.records)
+        # The thread that decodes makes its own views, if it can (see levada.protocol.decoder).
+        held = data.records if isinstance(data.records, bytes) else memoryview(data.records)
+        records = memoryview(held)
         if cuts_first and is_cut(records):
             return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
         next_offset = offset_after_last_batch(records)
@@ -200,7 +202,7 @@ class FetchResponseHandler:
             state.bytes_per_offset = len(records) / (next_offset - state.fetch_offset)
         state.largest_response = max(state.largest_response, len(records))
         aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
-        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, held, next_offset, aborted))
         return True
 
     def _retry(self, refusal: _Refusal) -> bool:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from levada.consumer.share.offset_marks import Run
 from levada.errors import CorruptRecordError
+from levada.protocol.schema import RecordBytes
 from levada.record.batch import RecordBatch
 from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
@@ -50,7 +51,7 @@ class Batches:
     use.
     """
 
-    def __init__(self, data: memoryview | bytes, *, check_crcs: bool) -> None:
+    def __init__(self, data: RecordBytes, *, check_crcs: bool) -> None:
         self.size_bytes = len(data)
         self._source = read_batches(data)
         self._found: list[RecordBatch] = []

@@ -396,7 +396,7 @@ class ShareFetcher:
             self.error = ProtocolError(f"{tp}: node {leader.node_id} says that this consumer has acquired {fault}; it is broken")
         elif acquired:
             until_ms = NEVER_MS if self.lock_timeout_ms is None else self._now_ms + self.lock_timeout_ms
-            batches = Batches(memoryview(data.records or b""), check_crcs=self._settings.check_crcs)
+            batches = Batches(data.records or b"", check_crcs=self._settings.check_crcs)
             self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms, leader.session.lost_before))
 
     def _take_error(self, leader: Leader, tp: TopicPartition, data: PartitionData, endpoints: Iterable[Node]) -> None:

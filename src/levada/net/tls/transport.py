@@ -54,7 +54,7 @@ class TlsTransport:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server, server_hostname=name or None)
         self._name = name
         self._scratch = scratch
-        self._encrypted = memoryview(b"")
+        self._encrypted = b""
         self._promised = 0
         self.ready = False
         self._shaken = False
@@ -190,9 +190,9 @@ class TlsTransport:
         """Send OpenSSL's output until the socket takes no more."""
         if self._outgoing.pending:
             made = self._outgoing.read()
-            self._encrypted = memoryview(bytes(self._encrypted) + made if self._encrypted else made)
+            self._encrypted += made
         while self._encrypted:
-            sent = self._raw.write(self._encrypted)
+            sent = self._raw.write(memoryview(self._encrypted))
             if not sent:
                 return
             self._encrypted = self._encrypted[sent:]
