@@ -171,7 +171,7 @@ class ProducerCore:
             if batch is None:
                 return
             try:
-                batch.seal()
+                batch.compress()
             finally:
                 with self._host.lock:
                     self.accumulator.sealed(batch)

@@ -208,6 +208,11 @@ class RecordBatchBuilder:
         return self.records_count == 0 or (self._at - RECORDS_AT) * self._factor < self.write_limit - RECORDS_AT - size + 1
 
     @property
+    def is_built(self) -> bool:
+        """Whether build() has returned the batch."""
+        return self._built is not None
+
+    @property
     def is_full(self) -> bool:
         """Whether the batch is built or has reached its write limit, so that no more records should be appended."""
         return self.has_reached_limit()

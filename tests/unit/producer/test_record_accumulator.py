@@ -240,7 +240,7 @@ def test_A4_a_full_batch_is_sealed_by_its_sender_and_not_drained_meanwhile() -> 
     claimed = bench.accumulator.claim_full()
     assert claimed is bench.queue(0).batches[0]
     assert bench.drain(now_ms=0) == []
-    claimed.seal()
+    claimed.compress()
     bench.accumulator.sealed(claimed)
     assert bench.drain(now_ms=0) == [claimed]
 
@@ -252,7 +252,7 @@ def test_a_batch_that_fails_while_it_is_being_sealed_leaves_no_bytes_behind() ->
     claimed = bench.accumulator.claim_full()
     assert claimed is not None
     bench.accumulator.fail(claimed, KafkaError("late"))
-    claimed.seal()
+    claimed.compress()
     bench.accumulator.sealed(claimed)
     assert claimed.data is None
     assert claimed.charged == 0

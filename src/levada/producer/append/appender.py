@@ -18,7 +18,6 @@ A [c] module; the C types are in appender.pxd.
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,6 +30,7 @@ else:
 
 from levada.ack_buffer import AckWindow
 from levada.base.clock import Clock, SystemClock
+from levada.base.gil import has_gil
 from levada.producer.append.buffer_pool import BufferPool
 from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.append.partitioning import STICKY, Partitioning
@@ -93,7 +93,6 @@ def is_ack(ack: Any) -> bool:
 
 def runs_in_one_piece() -> bool:
     """Whether compiled code that calls no Python code is atomic."""
-    has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return bool(cython.compiled) and has_gil()
 
 
@@ -214,10 +213,10 @@ class Appender:
         while True:
             if self._lock is None:
                 outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+                if outcome == OPEN:
+                    outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
             else:
                 outcome = self.locked_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
-            if outcome == OPEN:
-                outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
             if outcome != AGAIN:
                 break
         if outcome >= DUE_LATER:
@@ -236,9 +235,12 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Call try_append() under the engine's lock. The arguments and the result are those of try_append()."""
+        """Call try_append(), and open() if needed, under the engine's lock. The arguments and the result are theirs."""
         with self._lock:  # type: ignore[union-attr]
-            return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+            outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+            if outcome == OPEN:
+                outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+        return outcome
 
     def find(self, topic_name: Any, partition: int, key: bytes | None) -> PartitionQueue | None:
         """Return the partition queue for a record; None if the partition is unknown, or a new sticky partition has to be chosen."""
@@ -364,10 +366,7 @@ class Appender:
         if headers or queue is None or size > self._batch_size:
             return UNABLE
         batch = self.begin(queue, max(size, FIRST_SIZE), self._now_ms(), delivery, key, value, headers, timestamp, callback, ack)
-        if self._lock is None:
-            return self.publish(queue, batch, True)
-        with self._lock:
-            return self.publish(queue, batch, True)
+        return self.publish(queue, batch, True)
 
     def begin(
         self,

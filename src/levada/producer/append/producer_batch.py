@@ -189,8 +189,13 @@ class ProducerBatch:
         """Whether the batch has a sequence number. Then its records must not change, because the broker detects duplicates by it."""
         return self.base_sequence != NO_SEQUENCE
 
+    def compress(self) -> None:
+        """Compress and encode the records of a batch that is `sealing`, without the engine's lock. Its state is as before until seal()."""
+        if self.builder is not None:
+            self.builder.build()
+
     def seal(self) -> None:
-        """Compress and encode the records. No record can be added afterwards. A second call has no effect."""
+        """Compress and encode the records, unless compress() has. No record can be added afterwards. A second call has no effect."""
         builder = self.builder
         if builder is not None:
             self._take(builder)

@@ -349,7 +349,7 @@ class RecordAccumulator:
         return sticky.limit - HEADER_SIZE - sticky.produced - (0 if tail is None else tail.size)
 
     def claim_full(self) -> ProducerBatch | None:
-        """Return a full batch that is not compressed yet; None without one. The calling thread seals it without the engine's lock.
+        """Return a full batch that is not compressed yet; None without one. The calling thread compresses it without the engine's lock.
 
         Then it calls sealed(). The batch is not sent in between.
         """
@@ -367,6 +367,8 @@ class RecordAccumulator:
         batch.sealing = False
         if batch.final is not None:
             batch.drop_bytes()
+        elif batch.builder.is_built:
+            batch.seal()
         self.backlogs.place(batch.queue)
 
     def _check_open(self) -> None:

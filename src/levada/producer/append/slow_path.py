@@ -330,7 +330,7 @@ class Appending:
             if batch is None:
                 return
             try:
-                yield Compute(batch.seal, batch.size)
+                yield Compute(batch.compress, batch.size)
             finally:
                 with self._host.lock:
                     self._accumulator.sealed(batch)
