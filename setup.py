@@ -22,7 +22,9 @@ def extensions() -> list[Extension]:
     from Cython.Build import cythonize
 
     modules = [extension(types) for types in sorted(Path(SOURCE).rglob("*.pxd"))]
-    compiled = cythonize(modules, language_level=3, include_path=[SOURCE], build_dir="build/cython")
+    # Importing a module that does not declare it turns the interpreter lock of a free-threaded Python on.
+    directives = {"freethreading_compatible": True}
+    compiled = cythonize(modules, language_level=3, include_path=[SOURCE], build_dir="build/cython", compiler_directives=directives)
     for module in compiled:
         # Set here, as cythonize drops it: the installation goes on without a module that does not compile.
         module.optional = True
