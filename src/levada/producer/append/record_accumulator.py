@@ -367,7 +367,7 @@ class RecordAccumulator:
         batch.sealing = False
         if batch.final is not None:
             batch.drop_bytes()
-        elif batch.builder.is_built:
+        elif batch.builder is not None and batch.builder.is_built:
             batch.seal()
         self.backlogs.place(batch.queue)
 
