@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -26,7 +27,11 @@ def test_X9_controllers_tell_of_the_quorum_and_change_settings(real_kafka: Kafka
         admin.create_topics([lv.NewTopic(group.name, 1)])
         admin.incremental_alter_configs({group: {"retention.ms": "1234567"}})
     with lv.KafkaAdmin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
-        assert admin.describe_configs([group])[group]["retention.ms"].value == "1234567"
+        # The broker hears of it from the controller.
+        deadline = time.monotonic() + 30
+        while admin.describe_configs([group])[group]["retention.ms"].value != "1234567":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 @pytest.mark.kafka
