@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
+from levada.base.gil import has_gil
+
 FREE_THREADED = (
     "levada has not been proven without the global interpreter lock, and this Python ({version}) runs without: "
     "start it with PYTHON_GIL=1 or -X gil=1, use the usual build, or set LEVADA_FREE_THREADING=1 to try it (docs/PACKAGING.md)"
@@ -15,8 +17,7 @@ FREE_THREADED = (
 
 def refuse_free_threading() -> None:
     """Raise ImportError if threads run without the global interpreter lock, unless LEVADA_FREE_THREADING is set."""
-    has_lock = getattr(sys, "_is_gil_enabled", None)
-    if has_lock is not None and not has_lock() and os.environ.get("LEVADA_FREE_THREADING", "") in ("", "0"):
+    if not has_gil() and os.environ.get("LEVADA_FREE_THREADING", "") in ("", "0"):
         raise ImportError(FREE_THREADED.format(version=sys.version.split()[0]))
 
 

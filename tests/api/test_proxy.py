@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from api_kit import Api, AsyncioApi
+from api_kit import Api, either_api
 from invalid_peers import closed_port, serving, silent_server
 from levada.errors import BootstrapError, ConfigError, KafkaError, ProxyAuthenticationError, TokenError
 from levada.oauth import allow_token_endpoints
@@ -33,12 +33,7 @@ INSIDE = "broker.inside"
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def api(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "blocking":
-        yield Api()
-        return
-    asyncio_api = AsyncioApi()
-    yield asyncio_api
-    asyncio_api.close()
+    yield from either_api(request)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 import levada as lv
 from altered_answers import altered
-from api_kit import Api, AsyncioApi
+from api_kit import Api, either_api
 from levada.errors import BrokerError, DeliveryTimeout, KafkaError, RecordTooLargeError, UnsupportedVersionError
 from levada.net.sasl import jwt
 from levada.testing import EmbeddedKafka
@@ -22,12 +22,7 @@ TP = lv.TopicPartition("t", 0)
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def api(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "blocking":
-        yield Api()
-        return
-    asyncio_api = AsyncioApi()
-    yield asyncio_api
-    asyncio_api.close()
+    yield from either_api(request)
 
 
 def round_trip(api: Any, settings: dict[str, Any], *, records: int = 3, **of_producer: Any) -> None:

@@ -65,7 +65,7 @@ def free_port() -> int:
 
 
 def visit(url: str) -> int:
-    """Return the status of a GET request. Try again while nobody listens."""
+    """Return the status of a GET request. Try again while the server does not listen yet."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -318,7 +318,7 @@ class Round:
                 assert len(places) <= 1, f"{name!r} was written twice"
                 assert error is not None or [place[2] for place in places] == [offset], f"{name!r} was acknowledged, and is lost"
             assert rows == row + 1
-        assert set(log) <= expected, "records that nobody has sent"
+        assert set(log) <= expected, "records that were not sent"
 
     def check_one(self, sent: Sent, places: list[tuple[str, int, int]]) -> None:
         error = sent.delivery.exception(0)

@@ -220,6 +220,16 @@ BOTH_APIS = [pytest.param(("asyncio", "embedded"), id="asyncio-embedded"), SIMUL
 """Each API with its fastest broker, for behaviour that does not depend on the broker."""
 
 
+def either_api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    """Yield the API that the parameter of a fixture names: "blocking" or "asyncio"."""
+    if request.param == "blocking":
+        yield Api()
+        return
+    asyncio_api = AsyncioApi()
+    yield asyncio_api
+    asyncio_api.close()
+
+
 def api_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Yield a broker, and set the name `lv` of the test module to one of the APIs. request.param: one of EVERYWHERE."""
     api, kafka = request.param

@@ -147,7 +147,7 @@ class Producing:
         if record.headers or (record.partition is None and self.config.partitioner is not None):
             return None
         # Python code of a subclass, or of a header, would run while the batch changes.
-        if not all(given is None or type(given) is bytes for given in (record.key, record.value)):
+        if (record.key is not None and type(record.key) is not bytes) or (record.value is not None and type(record.value) is not bytes):
             return None
         try:
             return self._append_bytes(record.topic, STICKY if record.partition is None else record.partition, *record[2:])

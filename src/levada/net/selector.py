@@ -207,7 +207,7 @@ class Selector:
 
     def renew(self) -> None:
         """Replace what a child made by fork() shares with its parent. Called in the child, before there is any connection."""
-        # Closing is enough, and the only thing allowed: what epoll watches is the parent's as well.
+        # Parent and child share the set of descriptors that epoll watches. Unregistering one here would take it from the parent.
         self._close_poll()
         self._open_poll()
 

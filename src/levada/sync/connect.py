@@ -29,6 +29,6 @@ def start(client: object, driver: Driver) -> None:
     """Let the driver end by itself when the last reference to the client is gone. The client's first call starts its thread.
 
     So the driver must not refer to the client. The garbage collector may drop the client in any thread and between any two bytecodes, so
-    the finalizer only leaves a note for the I/O thread.
+    the finalizer only leaves a note for the I/O thread; if that was never started, it closes what the driver has opened.
     """
     weakref.finalize(client, driver.abandon).atexit = False

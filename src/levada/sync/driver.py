@@ -59,7 +59,7 @@ class Driver:
         self._log = engine.log(__name__)
         self._pid = Process.id
         self._started_in = 0
-        """The process in which the first call has begun to start the I/O thread; 0 before."""
+        """The process in which the I/O thread is being started or was started; 0 before, and if it could not be started."""
         self._runs = False
         """Whether the I/O thread was started."""
         self._starting = False
@@ -84,7 +84,8 @@ class Driver:
             raise self._forked()
         if exits.has_ended:
             raise ClosedError(f"{self.name} was not used before the interpreter exits, and cannot be used any more; persisted: no")
-        # Set before the lock is taken: a child that is forked now would wait for a lock that nobody releases.
+        # Set before the lock is taken. A child that is forked while this thread holds the lock must not wait for it: the child has no such
+        # thread to release it.
         self._started_in = Process.id
         with DeferredSignals(), self._start_lock:
             # A finalizer that runs in here may use the client. The thread takes up its work in a moment.
@@ -197,8 +198,10 @@ class Driver:
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
-        """Let the I/O thread end the client, because its last reference is gone or the interpreter exits. Takes no lock that another thread
-        may hold.
+        """End the client, because its last reference is gone or the interpreter exits.
+
+        The I/O thread does so. If it was never started, this call does. The locks that it takes are free then: no other thread uses the
+        client.
         """
         self._abandoned = True
         if self._started_in:

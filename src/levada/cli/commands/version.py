@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 import zlib
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -16,6 +15,7 @@ import typer
 
 import levada
 from levada import _pure
+from levada.base.gil import has_gil
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 
@@ -61,8 +61,7 @@ def _compiled() -> str:
 
 
 def _lock() -> str:
-    has_lock = getattr(sys, "_is_gil_enabled", None)
-    return "" if has_lock is None or has_lock() else ", without the global interpreter lock"
+    return "" if has_gil() else ", without the global interpreter lock"
 
 
 def _installed(name: str) -> str | None:

@@ -1,16 +1,17 @@
 # cython: annotation_typing=False, wraparound=False
 """The fast path of send(): one call, from the arguments of send() to the Delivery. It handles nearly every record.
 
-Appender.send() chooses the partition, appends the record to the open batch, opens a new batch when the open batch is full, and charges
-buffer.memory when a batch grows. It returns None if a record needs more than that: waiting, metadata, another sticky partition, an error, a
-serializer or a partitioner. The caller then takes the slow path (levada.producer.append.slow_path).
+Appender.append() chooses the partition, appends the record to the open batch, opens a new batch when the open batch is full, and charges
+buffer.memory when a batch grows. It returns None if a record needs more than that: waiting, metadata, another sticky partition or an error.
+The caller then takes the slow path (levada.producer.append.slow_path). Appender.send() does the same from the arguments of send(), and also
+returns None for a record that has headers or needs a serializer, an interceptor or a partitioner.
 
 Why the fast path needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs
 in the call. An allocation may run Python code, because it may trigger a finalizer. So a call first makes all objects that it may need, then
-reads and changes the state without allocating an object. Such a call can happen between any two bytecodes of the engine's thread.
-Therefore the engine's thread takes a batch from its partition in one step (close_tail), and gets opened and closed batches through two
-lists that it replaces by empty ones (take_opened, take_filled). If this module is interpreted, or there is no GIL, a call takes the
-engine's lock.
+reads and changes the state without allocating an object. Such a call can happen between any two bytecodes of the engine's thread. Therefore
+the engine's thread takes a batch from its partition in one step (close_tail), and gets opened and closed batches through two lists that it
+replaces by empty ones (take_opened, take_filled). If this module is interpreted, or there is no GIL, a call takes the engine's lock. So
+does a record with headers, because encoding them may run Python code.
 
 A [c] module; the C types are in appender.pxd.
 """
