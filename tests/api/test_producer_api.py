@@ -256,8 +256,9 @@ def test_a_partitioner_of_ones_own_leaves_the_error_to_the_delivery() -> None:
         ({"value_serializer": str.encode, "key_serializer": str.encode}, {"value": "v", "key": "k"}),
         ({"partitioner": lambda topic, key, count: 0}, {"value": b"v", "key": b"k"}),
         ({"interceptors": [lv.ProducerInterceptor()]}, {"value": b"v"}),
+        ({}, {"value": b"v", "key": b"k", "headers": [("trace", b"a1"), ("none", None), ("\u00fc", "\u00fc")]}),
     ],
-    ids=["text", "serializers", "partitioner", "interceptor"],
+    ids=["text", "serializers", "partitioner", "interceptor", "headers"],
 )
 def test_a_record_that_fits_into_an_open_batch_costs_no_step_of_the_engine(
     kafka: EmbeddedKafka, topic: str, settings: dict[str, Any], record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -287,6 +288,30 @@ def test_code_of_a_record_may_take_until_its_batch_is_sent(kafka: EmbeddedKafka,
         producer.send(topic, b"open")
         producer.send(topic, b"last" if in_header else Slow("last"), headers=[(Slow("h") if in_header else "h", b"x")])
     assert [record.value for record in read(kafka, topic)] == [b"first", b"open", b"last"]
+
+
+def test_headers_of_subclasses_are_sent_as_what_they_hold(kafka: EmbeddedKafka, topic: str) -> None:
+    class Name(str):
+        __slots__ = ()
+
+        def encode(self, *encoding: Any) -> bytes:
+            raise AssertionError("code of a header ran")
+
+        __str__ = __len__ = encode  # type: ignore[assignment]
+
+    class Value(bytes):
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            return 1_000_000
+
+        def __bytes__(self) -> bytes:
+            return b"another"
+
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for _ in range(2):  # In a new batch, then in an open one.
+            producer.send(topic, b"v", headers=[(Name("n"), Value(b"bytes")), ("text", Name("text"))])
+    assert [list(record.headers) for record in read(kafka, topic)] == [[("n", b"bytes"), ("text", b"text")]] * 2
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")

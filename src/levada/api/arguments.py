@@ -265,7 +265,7 @@ def destination(node: Any) -> Destination:
 
 
 def header_pairs(headers: HeadersIn) -> list[tuple[str, bytes | None]]:
-    """Return headers as pairs of a name and a value, which is bytes or None."""
+    """Return headers as pairs of a str and of bytes or None. Objects of subclasses are copied: encoding a pair runs none of their code."""
     given: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
     return [_header_pair(pair) for pair in given]
 
@@ -276,11 +276,15 @@ def _header_pair(pair: Any) -> tuple[str, bytes | None]:
     name, value = pair
     if not isinstance(name, str):
         raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
+    if type(name) is not str:
+        name = str.__str__(name)
+    if value is None or type(value) is bytes:
+        return name, value
     if isinstance(value, str):
-        return name, value.encode()
-    if not (value is None or isinstance(value, bytes)):
-        raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes, str (sent in UTF-8) or None")
-    return name, value
+        return name, str.encode(value)
+    if isinstance(value, bytes):
+        return name, bytes(memoryview(value))
+    raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes, str (sent in UTF-8) or None")
 
 
 @contextmanager

@@ -144,9 +144,9 @@ class Producing:
 
         Return None if send() has to do it, which can wait.
         """
-        if record.headers or (record.partition is None and self.config.partitioner is not None):
+        if record.partition is None and self.config.partitioner is not None:
             return None
-        # Python code of a subclass, or of a header, would run while the batch changes.
+        # Python code of a subclass would run while the batch changes.
         if (record.key is not None and type(record.key) is not bytes) or (record.value is not None and type(record.value) is not bytes):
             return None
         try:

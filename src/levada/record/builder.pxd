@@ -23,7 +23,7 @@ cdef inline Py_ssize_t write_varint(unsigned char* target, Py_ssize_t at, long l
 cdef inline Py_ssize_t write_field(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 cdef inline Py_ssize_t write_bytes(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 cdef inline Py_ssize_t write_deltas(unsigned char* target, Py_ssize_t at, long long timestamp_delta, long long offset_delta) noexcept nogil
-cdef bytes pack_headers(object headers)
+cpdef bytes pack_headers(object headers)
 @cython.locals(at=Py_ssize_t)
 cdef _append_varint(bytearray target, long long value)
 
@@ -43,15 +43,15 @@ cdef class RecordBatchBuilder:
     cdef Py_ssize_t _at
 
     cpdef Py_ssize_t append(self, long long timestamp, key, value, headers=*) except -1
-    cpdef Py_ssize_t append_if_room(self, long long timestamp, key, value, headers=*) except? -1
-    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t, end=Py_ssize_t)
-    cdef Py_ssize_t _append(self, long long timestamp, key, value, headers, bint always) except? -1
+    cpdef Py_ssize_t append_if_room(self, long long timestamp, key, value, bytes headers=*) except? -1
+    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, body=Py_ssize_t, end=Py_ssize_t)
+    cdef Py_ssize_t _append(self, long long timestamp, key, value, bytes headers, bint always) except? -1
     cdef bint _fits(self, Py_ssize_t size) noexcept
     cpdef bint has_reached_limit(self) noexcept
     @cython.locals(missing=Py_ssize_t, grown=Py_ssize_t)
     cdef reserve(self, Py_ssize_t size)
     @cython.locals(target=cython.p_uchar, at=Py_ssize_t)
-    cdef Py_ssize_t _write(self, Py_ssize_t body, long long delta, key, Py_ssize_t key_size, value, Py_ssize_t value_size, bytes tail) except -1
+    cdef Py_ssize_t _write(self, Py_ssize_t body, long long delta, key, Py_ssize_t key_size, value, Py_ssize_t value_size, bytes headers) except -1
 
 
 @cython.final

@@ -26,6 +26,8 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
 
 MOST = 2**63 - 1
+NO_HEADERS = b"\x00"
+"""What pack_headers() returns for no headers."""
 # The most bytes of a record's length before its body.
 MAX_LENGTH_SIZE = 5
 # In place of a partition: for a row that has no partition yet, and for a row that cannot be sent.
@@ -103,6 +105,8 @@ def write_deltas(target: Any, at: int, timestamp_delta: int, offset_delta: int) 
 
 def pack_headers(headers: Sequence[Header]) -> bytes:
     """Encode headers as a record ends with them: the number of headers, then each header."""
+    if not headers:
+        return NO_HEADERS
     packed = bytearray()
     _append_varint(packed, len(headers))
     packed += _packed(headers)
@@ -167,32 +171,31 @@ class RecordBatchBuilder:
         """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")
-        return self._append(timestamp, key, value, headers, True)
+        return self._append(timestamp, key, value, pack_headers(headers), True)
 
-    def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+    def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
         """Add a record like append(), but return NO_ROOM if it does not fit into write_limit or if the batch is already built.
 
-        Otherwise return the same as append().
+        Otherwise return the same as append(). headers: from pack_headers(). Compiled, and with `key` and `value` of bytes, the call runs no
+        Python code.
         """
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
-    def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
-        # Headers come first: encoding their names may run the user's code. After this line compiled code is not interrupted by other code.
-        tail = pack_headers(headers) if headers else b"\x00"
+    def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: bytes, always: bool) -> int:
         # Within these limits the difference of any two timestamps fits 64 bits.
         if timestamp < -1 or timestamp >= MOST:
             raise ValueError(f"timestamp {timestamp}: expected milliseconds since the epoch, or -1 for none")
         delta = timestamp - self.base_timestamp if self.records_count else 0
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
-        body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
+        body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(headers)
         if not (always or self._fits(varint_size(body) + body)):
             return FULL
         if self._at + MAX_LENGTH_SIZE + body > self.allowance:
             self.wanted = self._at + MAX_LENGTH_SIZE + body
             return STARVED
         self.reserve(MAX_LENGTH_SIZE + body)
-        end = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
+        end = self._write(body, delta, key or b"", key_size, value or b"", value_size, headers)
         if end - self._at > self.largest_record:
             self.largest_record = end - self._at
         self._at = end
@@ -260,13 +263,13 @@ class RecordBatchBuilder:
             else:
                 self._buffer.extend(bytes(grown - len(self._buffer)))
 
-    def _write(self, body: int, delta: int, key: Any, key_size: int, value: Any, value_size: int, tail: bytes) -> int:
+    def _write(self, body: int, delta: int, key: Any, key_size: int, value: Any, value_size: int, headers: bytes) -> int:
         target: Any = self._buffer
         at = write_varint(target, self._at, body)
         at = write_deltas(target, at, delta, self.records_count)
         at = write_field(target, at, key, 0, key_size)
         at = write_field(target, at, value, 0, value_size)
-        return write_bytes(target, at, tail, 0, len(tail))
+        return write_bytes(target, at, headers, 0, len(headers))
 
 
 class BinaryColumn:

@@ -212,14 +212,19 @@ def test_A15_a_drained_batch_is_sealed_and_whole() -> None:
 
 def test_B8_memory_comes_back_when_a_batch_cannot_be_made() -> None:
     class Unencodable(str):
-        __slots__ = ()
+        """Encoded once for the open batch, and once more for a batch of its own."""
+
+        encoded = 0
 
         def encode(self, *_: object) -> bytes:
-            raise MemoryError
+            self.encoded += 1
+            if self.encoded > 1:
+                raise MemoryError
+            return b"name"
 
     bench = Bench()
     with pytest.raises(MemoryError):
-        bench.accumulator.append(bench.record()._replace(headers=[(Unencodable("name"), b"value")]), 0)
+        bench.accumulator.append(bench.record(bytes(1_000))._replace(headers=[(Unencodable("name"), b"value")]), 0)
     assert bench.pool.available == bench.pool.total
     assert bench.append() is not None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import IllegalStateError
-from levada.record.builder import NO_ROOM, RecordBatchBuilder
+from levada.record.builder import NO_ROOM, RecordBatchBuilder, pack_headers
 from levada.record.compression import Codec
 from record_kit import NOW_MS, build, only_batch, records
 
@@ -37,17 +37,17 @@ def test_M17_records_fit_up_to_the_limit(codec: Codec, ratio: float, rows: list[
             builder.append(*row)
         return builder
 
-    last, plain = (NOW_MS, b"key", bytes(100), [("name", b"value")]), RecordBatchBuilder()
+    headers, plain = [("name", b"value")], RecordBatchBuilder()
     for row in rows:
         plain.append(*row)
     before = plain.size_estimate
-    plain.append(*last)
+    plain.append(NOW_MS, b"key", bytes(100), headers)
     size = plain.size_estimate - before
 
     builder = filled(filled(0).size_estimate + size - missing)
     count, estimate = builder.records_count, builder.size_estimate
 
-    assert builder.append_if_room(*last) == (NO_ROOM if missing else count)
+    assert builder.append_if_room(NOW_MS, b"key", bytes(100), pack_headers(headers)) == (NO_ROOM if missing else count)
     assert builder.records_count == (count if missing else count + 1)
     assert (builder.size_estimate == estimate) is bool(missing)
 

@@ -8,7 +8,7 @@ from levada.producer.delivery.delivery cimport Delivery
 from levada.producer.append.partition_queue cimport Backlog, PartitionQueue, TopicQueues
 from levada.producer.append.producer_batch cimport ProducerBatch
 from levada.producer.append.sticky cimport StickyPartition
-from levada.record.builder cimport RecordBatchBuilder, RowWriter
+from levada.record.builder cimport RecordBatchBuilder, RowWriter, pack_headers
 from levada.wire.murmur2 cimport partition_for_key
 
 cdef extern from *:
@@ -25,7 +25,6 @@ cdef extern from *:
 cdef int FULL, STARVED, BATCH_OVERHEAD, CALLBACK_SIZE, CALLBACKS_AHEAD, FIRST_SIZE, RECORD_OVERHEAD, NO_PARTITION
 cdef int FORKS
 cdef int UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW
-cdef tuple NO_HEADERS
 
 @cython.final
 cdef class Appender:
@@ -43,24 +42,24 @@ cdef class Appender:
     @cython.locals(number=Py_ssize_t, when=cython.longlong)
     cpdef send(self, topic, value, key, partition, timestamp, headers, callback, ack=*)
     cdef Py_ssize_t wall_clock(self) except -1
-    @cython.locals(delivery=Delivery, outcome=cython.int)
+    @cython.locals(delivery=Delivery, outcome=cython.int, packed=bytes)
     cpdef append(self, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack)
-    cdef int locked_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
+    cdef int locked_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, bytes headers, long long timestamp, callback, ack) except -9
     @cython.locals(topic=TopicQueues, number=Py_ssize_t, is_due=cython.bint, sticky=StickyPartition)
     cdef PartitionQueue find(self, topic_name, Py_ssize_t partition, key)
     cpdef Py_ssize_t partition_for(self, TopicQueues topic, key) except -2
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, index=Py_ssize_t, told=cython.int)
-    cdef int try_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
+    cdef int try_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, bytes headers, long long timestamp, callback, ack) except -9
     cdef bint charge_callbacks(self, ProducerBatch batch) except -1
     @cython.locals(builder=RecordBatchBuilder, grown=cython.longlong, more=cython.longlong)
     cdef bint grow(self, ProducerBatch batch) except -1
     cpdef close(self, PartitionQueue queue)
     cdef int due(self, PartitionQueue queue, long long due_ms) noexcept
     @cython.locals(size=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch)
-    cdef int open(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
+    cdef int open(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, bytes headers, long long timestamp, callback, ack) except -9
     @cython.locals(builder=RecordBatchBuilder, batch=ProducerBatch, index=Py_ssize_t, charged=Py_ssize_t)
     cpdef ProducerBatch begin(
-        self, PartitionQueue queue, long long allowance, long long now_ms, Delivery delivery, key, value, headers, long long timestamp, callback, ack
+        self, PartitionQueue queue, long long allowance, long long now_ms, Delivery delivery, key, value, bytes headers, long long timestamp, callback, ack
     )
     cdef int publish(self, PartitionQueue queue, ProducerBatch batch, bint charge) except -9
     cpdef bint publish_charged(self, PartitionQueue queue, ProducerBatch batch) except -1

@@ -4,14 +4,13 @@
 Appender.append() chooses the partition, appends the record to the open batch, opens a new batch when the open batch is full, and charges
 buffer.memory when a batch grows. It returns None if a record needs more than that: waiting, metadata, another sticky partition or an error.
 The caller then takes the slow path (levada.producer.append.slow_path). Appender.send() does the same from the arguments of send(), and also
-returns None for a record that has headers or needs a serializer, an interceptor or a partitioner.
+returns None for a record that has headers, or needs a serializer, an interceptor or a partitioner: the caller then calls append().
 
 Why the fast path needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs
 in the call. An allocation may run Python code, because it may trigger a finalizer. So a call first makes all objects that it may need, then
 reads and changes the state without allocating an object. Such a call can happen between any two bytecodes of the engine's thread. Therefore
 the engine's thread takes a batch from its partition in one step (close_tail), and gets opened and closed batches through two lists that it
-replaces by empty ones (take_opened, take_filled). If this module is interpreted, or there is no GIL, a call takes the engine's lock. So
-does a record with headers, because encoding them may run Python code.
+replaces by empty ones (take_opened, take_filled). If this module is interpreted, or there is no GIL, a call takes the engine's lock.
 
 A [c] module; the C types are in appender.pxd.
 """
@@ -37,7 +36,7 @@ from levada.producer.append.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.append.partitioning import STICKY, Partitioning
 from levada.producer.append.producer_batch import Ack, DeliveryCallback, ProducerBatch
 from levada.producer.delivery.delivery import Delivery
-from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter
+from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter, pack_headers
 from levada.record.compression import Codec
 from levada.types import Headers
 from levada.wire.murmur2 import partition_for_key
@@ -53,7 +52,6 @@ FIRST_SIZE = 512
 """The smallest initial allowance of a batch, in bytes."""
 RECORD_OVERHEAD = 96
 """The largest size of a batch header and of a record without key, value and headers, in bytes."""
-NO_HEADERS: tuple[()] = ()
 # The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
@@ -185,7 +183,7 @@ class Appender:
             when = timestamp
         else:
             return None
-        return self.append(topic, number, key, value, NO_HEADERS, when, callback, ack)
+        return self.append(topic, number, key, value, (), when, callback, ack)
 
     def wall_clock(self) -> int:
         """Return the time in ms since the epoch."""
@@ -210,14 +208,16 @@ class Appender:
         partition: STICKY if the record names none, see partition_for(). Raises the errors of the RecordBatchBuilder. timestamp: ms since
         the epoch. callback, ack: arguments of send(), or None.
         """
+        # Before the batch is looked at: this allocates objects.
+        packed = pack_headers(headers)
         delivery = Delivery.__new__(Delivery)
         while True:
             if self._lock is None:
-                outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+                outcome = self.try_append(delivery, topic_name, partition, key, value, packed, timestamp, callback, ack)
                 if outcome == OPEN:
-                    outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+                    outcome = self.open(delivery, topic_name, partition, key, value, packed, timestamp, callback, ack)
             else:
-                outcome = self.locked_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
+                outcome = self.locked_append(delivery, topic_name, partition, key, value, packed, timestamp, callback, ack)
             if outcome != AGAIN:
                 break
         if outcome >= DUE_LATER:
@@ -231,7 +231,7 @@ class Appender:
         partition: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         timestamp: int,
         callback: DeliveryCallback | None,
         ack: Ack | None,
@@ -272,7 +272,7 @@ class Appender:
         partition: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         timestamp: int,
         callback: DeliveryCallback | None,
         ack: Ack | None,
@@ -352,7 +352,7 @@ class Appender:
         partition: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         timestamp: int,
         callback: DeliveryCallback | None,
         ack: Ack | None,
@@ -362,9 +362,9 @@ class Appender:
         AGAIN: another thread opened a batch for the partition first, or the topic was dropped; the caller tries the append again. The
         arguments are those of append() and try_append().
         """
-        size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
+        size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value)) + len(headers)
         queue = self.find(topic_name, partition, key)
-        if headers or queue is None or size > self._batch_size:
+        if queue is None or size > self._batch_size:
             return UNABLE
         batch = self.begin(queue, max(size, FIRST_SIZE), self._now_ms(), delivery, key, value, headers, timestamp, callback, ack)
         return self.publish(queue, batch, True)
@@ -377,7 +377,7 @@ class Appender:
         delivery: Delivery,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: bytes,
         timestamp: int,
         callback: DeliveryCallback | None,
         ack: Ack | None,

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.record.batch import Record, RecordBatch
-from levada.record.builder import NO_ROOM, RecordBatchBuilder
+from levada.record.builder import NO_ROOM, RecordBatchBuilder, pack_headers
 from levada.record.compression import Codec
 
 OWN_BYTES_ARE_TRUSTED = 1 << 31
@@ -48,7 +48,7 @@ def _builder(records: Iterable[Record], codec: Codec, level: int | None) -> Reco
 def _builders(records: list[Record], limit: int, codec: Codec, level: int | None) -> Iterator[RecordBatchBuilder]:
     builder = RecordBatchBuilder(codec, level, limit)
     for _, timestamp, key, value, headers in records:
-        if builder.append_if_room(timestamp, key, value, headers) == NO_ROOM:
+        if builder.append_if_room(timestamp, key, value, pack_headers(headers)) == NO_ROOM:
             yield builder
             builder = RecordBatchBuilder(codec, level, limit)
             builder.append(timestamp, key, value, headers)

@@ -29,7 +29,7 @@ from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.unread_failures import UnreadFailures
 from levada.producer.send.sequences import Numbering
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
-from levada.record.builder import RowWriter
+from levada.record.builder import RowWriter, pack_headers
 from levada.record.compression import Codec
 from levada.types import Headers
 
@@ -253,7 +253,8 @@ class RecordAccumulator:
         """
         delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
-            batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
+            headers = pack_headers(record.headers)
+            batch = self.appender.begin(queue, allowance, now_ms, delivery, record.key, record.value, headers, *record[5:])
             if self.appender.publish_charged(queue, batch):
                 charged = 0
                 return delivery
