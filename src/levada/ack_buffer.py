@@ -86,7 +86,7 @@ class AckWindow:
         self._taken = self._safe = self._next = 0
         self._safe_id = self._last_id = after
         self._ids: list[Any] = [None] * size
-        self._states = bytearray(size)
+        self._states = array("B", bytes(size))
         self._put_at_s = array("d", bytes(8 * size))
         self._failures: dict[int, BaseException] = {}
         self._waiting_for_room: list[Callable[[], object]] = []
