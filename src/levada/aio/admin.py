@@ -51,6 +51,7 @@ class KafkaAdmin(KafkaClient):
 
     _core: AdminCore
 
+    @AdminConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

@@ -33,6 +33,7 @@ class KafkaClient(HoldsConnections):
     It is created in a running event loop, and used only in that loop.
     """
 
+    @ClientConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

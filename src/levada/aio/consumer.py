@@ -68,6 +68,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     loop's executor.
     """
 
+    @ConsumerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | str | None = None,

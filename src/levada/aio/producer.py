@@ -41,6 +41,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     It is created in a running event loop, and any task of that loop may use it.
     """
 
+    @ProducerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

@@ -43,6 +43,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     loop's executor.
     """
 
+    @ShareConsumerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

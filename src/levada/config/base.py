@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from levada.config.option import HIDDEN, Option
 from levada.errors import ConfigError
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+_HELP = """\
+Settings are keywords, with a `_` for each `.` of Kafka's names, or a mapping with Kafka's names. A wrong one raises ConfigError.
+
+"""
+_HELP_LINE = re.compile(r"(.{1,105})(?: |$)")
 
 
 class Config:
@@ -54,6 +63,12 @@ class Config:
         cls.ALIASES = {alias: name for name, option in cls.OPTIONS.items() for alias in option.aliases}
         if hasattr(cls, "WHO"):
             Config.KINDS.append(cls)
+
+    @classmethod
+    def in_help(cls, init: Init) -> Init:
+        """Decorate a client's __init__(): help() then shows each setting with its type, default, allowed values and meaning."""
+        init.__doc__ = _HELP + "\n".join(map(_helped, sorted(cls.OPTIONS.values(), key=_place_in_help)))
+        return init
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
@@ -151,3 +166,15 @@ def _read(option: Option, raw: Any, named: str) -> Any:
         return option.read(raw)
     except ValueError as fault:
         raise ConfigError(f"{named}: {fault}") from None
+
+
+def _place_in_help(option: Option) -> tuple[bool, str]:
+    """What nearly every client needs comes before what only secured clusters need."""
+    return option.name.startswith(("sasl.", "security.", "ssl.")), option.name
+
+
+def _helped(option: Option) -> str:
+    default = option.shown_default
+    facts = [option.kind, f"default {default}" if default and not option.required else default, option.bounds]
+    meaning = _HELP_LINE.sub(r"    \1\n", option.doc)
+    return f"{option.name.replace('.', '_')}: {'; '.join(filter(None, facts))}\n{meaning}"

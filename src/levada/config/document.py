@@ -52,17 +52,7 @@ def _section(config: type[Config]) -> str:
 
 def _row(option: Option) -> str:
     also = f" Also read as {', '.join(f'`{alias}`' for alias in option.aliases)}." if option.aliases else ""
-    return f"| `{option.name}` | {option.kind} | {_shown(option)} | {option.bounds} | {option.doc}{also} |"
-
-
-def _shown(option: Option) -> str:
-    if option.required:
-        return "required"
-    if isinstance(option.default, bool):
-        return str(option.default).lower()
-    if isinstance(option.default, tuple):
-        return ", ".join(option.default)
-    return "" if option.default in (None, "") else f"{option.default}"
+    return f"| `{option.name}` | {option.kind} | {option.shown_default} | {option.bounds} | {option.doc}{also} |"
 
 
 if __name__ == "__main__":

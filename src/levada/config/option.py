@@ -56,6 +56,17 @@ class Option:
     secret: bool = False
     name: str = ""
 
+    @property
+    def shown_default(self) -> str:
+        """The default as the documentation shows it; empty if there is none."""
+        if self.required:
+            return "required"
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        if isinstance(self.default, tuple):
+            return ", ".join(self.default)
+        return "" if self.default in (None, "") else f"{self.default}"
+
 
 def read_int(value: Any) -> int:
     """Return a whole number, given as int or as text. Booleans and fractions raise ValueError."""

@@ -46,6 +46,7 @@ class AvroSerializer(ObjectSerializer[T]):
     None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
 
+    @SerializerConfig.in_help
     def __init__(
         self,
         registry: SchemaRegistryClient,

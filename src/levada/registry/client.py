@@ -45,6 +45,7 @@ class SchemaRegistryClient:
     address answers, and a RegistryAnswerError if the registry answers with an error. Methods have the names of Confluent's client.
     """
 
+    @RegistryConfig.in_help
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Unpack[RegistrySettings]) -> None:
         config = RegistryConfig.parse(settings, **keywords)
         self._settings = {**(settings or {}), **keywords}

@@ -30,6 +30,7 @@ class JSONSerializer(ObjectSerializer[T]):
     a value that does not match the schema raises SerializationError; this needs levada[jsonschema]. Other arguments: as for AvroSerializer.
     """
 
+    @JSONSerializerConfig.in_help
     def __init__(
         self,
         registry: SchemaRegistryClient,

@@ -46,6 +46,7 @@ class ProtobufSerializer(Generic[M]):
     imported files are registered first.
     """
 
+    @SerializerConfig.in_help
     def __init__(
         self,
         registry: SchemaRegistryClient,

@@ -37,6 +37,7 @@ class KafkaClient(HoldsConnections):
     Timeouts are in seconds, by default default.api.timeout.ms. Any thread may use it.
     """
 
+    @ClientConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

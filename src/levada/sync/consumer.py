@@ -77,6 +77,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     on_reset: called on the client's own thread with a PositionReset when a position was not valid any more and auto.offset.reset moved it.
     """
 
+    @ConsumerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | str | None = None,

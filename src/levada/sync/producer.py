@@ -77,6 +77,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     Its type parameters are the types that the serializers take, by default Any: KafkaProducer[str, bytes].
     """
 
+    @ProducerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,

@@ -47,6 +47,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     close() raises ClosedError after close(), and ForkedError in a child process.
     """
 
+    @ShareConsumerConfig.in_help
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,
