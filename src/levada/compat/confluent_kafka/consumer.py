@@ -218,7 +218,7 @@ class Consumer:
         found: list[Message] = []
         waits_s = 0.0
         while True:
-            with self._turns.step():
+            with self._turns:
                 self._check_open()
                 self._serve()
                 if len(found) < num_messages:

@@ -11,13 +11,31 @@ _LOOK_AGAIN_S = 0.0005
 
 
 class Turns:
-    """A lock that poll() holds for short steps, and that other calls get between two steps."""
+    """A lock that poll() holds for short steps, and that other calls get between two steps.
+
+    `with turns:` is a step of poll(), which comes after the calls that wait: otherwise poll() would get the lock again and again.
+    `with turns.turn():` is any other call.
+    """
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._held = 0
         self._waiting = 0
         self._count = Lock()
+
+    def __enter__(self) -> None:
+        while True:
+            self._lock.acquire()
+            # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
+            if not self._waiting or self._held:
+                break
+            self._lock.release()
+            sleep(_LOOK_AGAIN_S)
+        self._held += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._held -= 1
+        self._lock.release()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -29,24 +47,6 @@ class Turns:
         finally:
             with self._count:
                 self._waiting -= 1
-        with self._holding():
-            yield
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Use the consumer for one step of poll(), after the calls that wait. Without this, poll() would get the lock again and again."""
-        while True:
-            self._lock.acquire()
-            # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
-            if not self._waiting or self._held:
-                break
-            self._lock.release()
-            sleep(_LOOK_AGAIN_S)
-        with self._holding():
-            yield
-
-    @contextmanager
-    def _holding(self) -> Iterator[None]:
         self._held += 1
         try:
             yield
