@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from levada._importing import import_undisturbed, refuse_free_threading
+from levada._importing import import_undisturbed
 from levada._pure import obey_environment
 from levada.base.unsupported_names import no_such_name
 
@@ -372,7 +372,6 @@ __all__ = [
 ]
 
 
-refuse_free_threading()
 obey_environment()
 
 

@@ -1,7 +1,6 @@
 """Threads of a program strike the same clients at once: nothing acknowledged is lost, doubled or reordered, and all memory is given back.
 
-For a Python without a global interpreter lock: a thousand rounds with LEVADA_HARDENING=1, PYTHON_GIL=0 and
-LEVADA_FREE_THREADING=1. It holds with the lock, too.
+For a Python without a global interpreter lock: a thousand rounds with LEVADA_HARDENING=1 and PYTHON_GIL=0. It holds with the lock, too.
 A round that fails prints its seed; LEVADA_SEED repeats it as the first round.
 """
 
