@@ -1,4 +1,4 @@
-"""docs/WORKERS.md: its programs run as they stand, under the real gunicorn and Celery."""
+"""docs/WORKERS.md: its programs run as they stand, under the real gunicorn."""
 
 from __future__ import annotations
 
@@ -86,23 +86,6 @@ def test_gunicorn(kafka: EmbeddedKafka, tmp_path: Path) -> None:
         assert {visit(f"http://{address}/page-{number}") for number in range(20)} == {202}
     # What was not acknowledged when the workers ended was waited for.
     assert sorted(values(kafka, "visits")) == sorted(f"/page-{number}" for number in range(20))
-
-
-def test_celery(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    pytest.importorskip("celery", reason="Celery is not installed")
-    program("Celery", tmp_path / "tasks.py")
-    (tmp_path / "queue").mkdir()
-    settings = {"CELERY_BROKER": "filesystem://", "CELERY_FOLDER": str(tmp_path / "queue")}
-    ask = "import tasks\nfor order in range(20):\n    tasks.count.delay(order)\n"
-    env = {**os.environ, "KAFKA": kafka.bootstrap_servers, **settings}
-    subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=env, check=True, timeout=PATIENCE_S)
-    command = [sys.executable, "-m", "celery", "--app", "tasks", "worker", "--concurrency", "2", "--pool", "prefork", "--loglevel", "INFO"]
-    with running(command, tmp_path, kafka, **settings):
-        deadline = time.monotonic() + PATIENCE_S
-        while (tmp_path / "log").read_text().count("succeeded in") < 20:
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.05)
-    assert sorted(values(kafka, "orders")) == sorted(f"order {number}" for number in range(20))
 
 
 def test_multiprocessing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
