@@ -447,8 +447,9 @@ def test_doctor_prints_steps_and_says_how_it_ended(embedded: Any, levada: Levada
     ran = run("doctor", "-b", embedded.bootstrap_servers, "--group", "nobody")
     assert ran.code == 1
     assert any(line.startswith("ok    dns") for line in ran.lines)
-    assert "FAIL  groups     group nobody: it does not exist" in ran.lines
-    assert any(line.strip().startswith("-> check the name") for line in ran.lines)
+    assert "FAIL  groups        group nobody: it does not exist" in ran.lines
+    assert any(line.startswith("                    -> check the name") for line in ran.lines)
+    assert {line[4:6] + line[18:20] for line in ran.lines} == {" " * 4}, "columns are aligned, also beside the longest step, transactions"
 
 
 # A schema registry

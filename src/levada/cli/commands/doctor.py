@@ -45,7 +45,7 @@ def doctor(
 
 def _told(finding: Finding) -> Finding:
     """Print a finding and return it. Called for each finding as it comes: later steps may take long."""
-    typer.echo(escaped(f"{_SIGNS[finding.status]:4}  {finding.step:9}  {finding.about}: {finding.found}"))
+    typer.echo(escaped(f"{_SIGNS[finding.status]:4}  {finding.step:12}  {finding.about}: {finding.found}"))
     if finding.advice:
-        typer.echo(escaped(f"{'':17}-> {finding.advice}"))
+        typer.echo(escaped(f"{'':20}-> {finding.advice}"))
     return finding
