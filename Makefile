@@ -243,6 +243,7 @@ docs: setup
 	$(BIN)/python tools/admin.py > docs/ADMIN.md
 	$(BIN)/python tools/benchmarks.py > docs/benchmarks.svg
 	$(BIN)/python -m levada.cli.document > docs/CLI.md
+	$(BIN)/python tools/recording.py > docs/recording.svg
 	$(BIN)/python tools/requirements.py
 
 schemas: setup

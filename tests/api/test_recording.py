@@ -1,0 +1,39 @@
+"""docs/recording.svg: what the commands print now is what it shows, and it needs nothing but itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "docs" / "recording.svg"
+
+
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("recording", ROOT / "tools" / "recording.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no pseudo terminals here")
+def test_the_recording_is_current() -> None:
+    recording = tool()
+    assert recording.draw(recording.record()) == PICTURE.read_text("utf-8"), "make docs draws it anew"
+
+
+def test_it_is_one_small_file_without_scripts() -> None:
+    text = PICTURE.read_text("utf-8")
+    assert len(text) < 150_000
+    assert {element.tag.split("}")[1] for element in ElementTree.fromstring(text).iter()} == {
+        *("svg", "title", "style", "clipPath", "rect", "circle", "g", "text")
+    }
+    assert set(re.findall(r"(?:href|src|url|@import)\W?[\w#:]*", text)) == {"url(#inside"}
+    assert "@media (prefers-reduced-motion: no-preference)" in text
