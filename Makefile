@@ -7,7 +7,8 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
 #              of transactions in virtual time, with figures
-# make test-release   the four above and make dist, one after another, about two hours: what a release has to pass beside make test
+# make test-examples   programs of examples/ on a real MariaDB and PostgreSQL, killed thirty times each under load, with figures
+# make test-release   the five above and make dist, one after another, about two hours: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make test-sink-model   Spark's exactly-once sink in a model: all schedules with few faults and WALKS= (500,000) random ones for each variant,
 #              and a mutant for each rule of the protocol, with a table
@@ -34,7 +35,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup jars demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup jars demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-examples databases test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -146,6 +147,14 @@ test-matrix: setup kerberos
 	$(IN_VENV) $(BIN)/pytest tests/api/test_kerberos.py
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/api/test_readme.py
 
+# Tests start servers of their own, with data in a temporary folder; the ones that Debian may start are not used.
+databases: .venv/installed
+	@{ command -v mariadbd && ls /usr/lib/postgresql/*/bin/postgres; } > /dev/null 2>&1 || { apt-get -q update && apt-get -q -y install mariadb-server postgresql; } > /dev/null
+	@$(PIP) --group examples
+
+test-examples: setup databases
+	$(IN_VENV) $(BIN)/pytest -m "matrix or not matrix" tests/api/test_example_changes.py tests/spark/test_example_changes.py
+
 OLDER_SPARKS := 4.0.1 4.1.4 4.2.1
 
 test-spark-matrix: setup $(foreach version,$(OLDER_SPARKS),.venv-spark-$(version)/installed)
@@ -163,6 +172,7 @@ test-release:
 	$(MAKE) test-hardening
 	$(MAKE) test-faults
 	$(MAKE) test-matrix
+	$(MAKE) test-examples
 	$(MAKE) test-spark-matrix
 	$(MAKE) test-spark-faults
 	$(MAKE) dist
