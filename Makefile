@@ -149,7 +149,7 @@ test-matrix: setup kerberos
 
 # Tests start servers of their own, with data in a temporary folder; the ones that Debian may start are not used.
 databases: .venv/installed
-	@{ command -v mariadbd && ls /usr/lib/postgresql/*/bin/postgres; } > /dev/null 2>&1 || { apt-get -q update && apt-get -q -y install mariadb-server postgresql; } > /dev/null
+	@ls /usr/sbin/mariadbd /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || { apt-get -q update && apt-get -q -y install mariadb-server postgresql; } > /dev/null
 	@$(PIP) --group examples
 
 test-examples: setup databases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -157,7 +158,8 @@ class Reader:
         name = "once" if exactly_once else "again"
         self._database, self._kafka, self._folder, self.name = database, kafka, folder, name
         program = EXAMPLES / f"{database.example}_to_kafka.py"
-        self.command: list[str | Path] = [sys.executable, program, database.url, "--kafka", kafka.bootstrap_servers, "--name", name]
+        options = ["--kafka", kafka.bootstrap_servers, "--name", name]
+        self.command: list[str | Path] = [sys.executable, "-X", "faulthandler", program, database.url, *options]
         if exactly_once:
             self.command.append("--exactly-once")
         self.topics = [f"{database.schema}.{table}" for table in TABLES]
@@ -221,7 +223,12 @@ class Reader:
         deadline_s = time.monotonic() + PATIENCE_S
         while not happened():
             assert process.poll() is None, "it has ended by itself"
-            assert time.monotonic() < deadline_s
+            if time.monotonic() > deadline_s:
+                # It then writes to stderr what its threads are doing.
+                process.send_signal(signal.SIGABRT)
+                process.wait()
+                with lv.KafkaAdmin(bootstrap_servers=self._kafka.bootstrap_servers) as admin:
+                    raise AssertionError(f"stored: {self.stored()}, ends: {self.ends()}, transactions: {admin.list_transactions()}")
             time.sleep(0.001)
 
     def arrived(self, isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed") -> list[Arrived]:
