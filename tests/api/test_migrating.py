@@ -7,10 +7,18 @@ from pathlib import Path
 from runpy import run_path
 from zlib import crc32
 
+import aiokafka
+import aiokafka.admin
+import confluent_kafka
+import confluent_kafka.admin
+import confluent_kafka.aio
+import kafka
+import kafka.admin
 import pytest
 from confluent_kafka import Producer
 
 import levada as lv
+from levada import aio
 from levada.config import ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
 from levada.testing import EmbeddedKafka
@@ -82,3 +90,32 @@ def test_the_partitioner_on_the_page_is_the_default_of_librdkafka() -> None:
     partitioner = names["consistent_random"]
     assert callable(partitioner)
     assert placed == {key: partitioner("placed", key, 6) for key in keys}
+
+
+NO_METHODS_FOR_PROGRAMS = {"max_usable_produce_magic"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (confluent_kafka.Producer, lv.KafkaProducer),
+        (confluent_kafka.Consumer, lv.KafkaConsumer),
+        (confluent_kafka.ShareConsumer, lv.KafkaShareConsumer),
+        (confluent_kafka.Message, lv.ConsumerRecord),
+        (confluent_kafka.admin.AdminClient, lv.KafkaAdmin),
+        (confluent_kafka.aio.AIOProducer, aio.KafkaProducer),
+        (confluent_kafka.aio.AIOConsumer, aio.KafkaConsumer),
+        (aiokafka.AIOKafkaProducer, aio.KafkaProducer),
+        (aiokafka.AIOKafkaConsumer, aio.KafkaConsumer),
+        (aiokafka.admin.AIOKafkaAdminClient, aio.KafkaAdmin),
+        (kafka.KafkaProducer, lv.KafkaProducer),
+        (kafka.KafkaConsumer, lv.KafkaConsumer),
+        (kafka.admin.KafkaAdminClient, lv.KafkaAdmin),
+    ],
+    ids=lambda kind: f"{kind.__module__.partition('.')[0]}.{kind.__name__}",
+)
+def test_a_method_of_another_client_is_there_or_answered_with_what_to_use(theirs: type, ours: type) -> None:
+    for name in dir(theirs):
+        if not (name.startswith("_") or name.isupper() or name in NO_METHODS_FOR_PROGRAMS or hasattr(ours, name)):
+            with pytest.raises(AttributeError, match=rf"{ours.__name__} has no {name}\(\): ."):
+                getattr(ours, name)

@@ -16,9 +16,9 @@ _CLASSES = dict.fromkeys(("Producer", "SerializingProducer", "AIOKafkaProducer",
 _CLASSES |= dict.fromkeys(("Consumer", "DeserializingConsumer", "AIOKafkaConsumer", "AIOConsumer"), "KafkaConsumer")
 _CLASSES |= dict.fromkeys(("ShareConsumer",), "KafkaShareConsumer")
 _CLASSES |= dict.fromkeys(("AdminClient", "KafkaAdminClient", "AIOKafkaAdminClient"), "KafkaAdmin")
-_CLASSES |= {"Message": "ConsumerRecord", "KafkaException": "KafkaError", "AIOKafkaError": "KafkaError"}
-_CLASSES |= dict.fromkeys(("ConsumerRebalanceListener", "AbstractConsumerRebalanceListener"), "RebalanceListener")
 _ON_ASYNCIO = "AIO"
+_OF_BOTH_APIS = {"Message": "ConsumerRecord", "KafkaException": "KafkaError", "AIOKafkaError": "KafkaError"}
+_OF_BOTH_APIS |= dict.fromkeys(("ConsumerRebalanceListener", "AbstractConsumerRebalanceListener"), "RebalanceListener")
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "SchemaRegistryClient": "use levada.registry.SchemaRegistryClient",
     "OFFSET_BEGINNING": "use consumer.seek_to_beginning(), or auto.offset.reset=earliest",
@@ -26,6 +26,8 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "OFFSET_STORED": "leave it out; a consumer begins at the group's committed offset",
     "OFFSET_INVALID": "a partition without a committed offset has None",
     "NewTopics": "use a list of NewTopic",
+    "TopicCollection": "use a list of names; describe_topics_by_id() and delete_topics_by_id() take ids",
+    "ConsumerGroupTopicPartitions": "use the group's id, and a mapping of offsets by TopicPartition",
 }
 _ERRORS: Final[Mapping[str, str]] = {
     "NoBrokersAvailable": "BootstrapError",
@@ -67,10 +69,12 @@ def no_such_name(module: str, name: str) -> AttributeError:
 
     If the name is a class of another Kafka client, the error names levada's class.
     """
-    ours = _CLASSES.get(name)
-    home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
-    advice = "" if ours is None else f"; use {home}.{ours}"
-    if name in _OTHER_NAMES:
+    advice = ""
+    if name in _CLASSES:
+        advice = f"; use {'levada.aio' if name.startswith(_ON_ASYNCIO) else module}.{_CLASSES[name]}"
+    elif name in _OF_BOTH_APIS:
+        advice = f"; use levada.{_OF_BOTH_APIS[name]}"
+    elif name in _OTHER_NAMES:
         advice = f"; {_OTHER_NAMES[name]}"
     return AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)
 
@@ -140,6 +144,8 @@ def explains_arguments(names: Mapping[str, str], of_more: str = "") -> Callable[
 _EVERY: Final[Mapping[str, str]] = {
     "start": "leave it out; a client connects when it is used",
     "stop": "use close(), or a with block (asyncio: async with)",
+    "cluster_id": "use KafkaAdmin.describe_cluster()",
+    "set_sasl_credentials": "make a new client with the new sasl.username and sasl.password",
 }
 
 PRODUCER: Final[Mapping[str, str]] = {
@@ -171,7 +177,10 @@ CONSUMER: Final[Mapping[str, str]] = {
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
     "incremental_unassign": "use assign() with the partitions that remain; they keep their positions",
     "unassign": "use unsubscribe(), which ends assign() too",
+    "bootstrap": "nothing is to be waited for; a call that needs a broker says what is wrong",
     "bootstrap_connected": "nothing is to be waited for; a call that needs a broker says what is wrong",
+    "memberid": "use group_metadata().member_id",
+    "last_poll_timestamp": "use metrics(), which has last-poll-seconds-ago",
 }
 _BY_CALLBACK: Final = "give send() an on_delivery, a function of the metadata and the error"
 DELIVERY: Final[Mapping[str, str]] = {
@@ -183,6 +192,8 @@ DELIVERY: Final[Mapping[str, str]] = {
     "succeeded": "use done() and exception() is None",
     "failed": "use done() and exception() is not None",
     "is_done": "use done()",
+    "value": "use result(timeout)",
+    "retriable": "use exception().retriable",
     "cancel": "use abort_pending() of the producer",
 }
 RECORD: Final[Mapping[str, str]] = {
@@ -191,6 +202,11 @@ RECORD: Final[Mapping[str, str]] = {
     "set_value": "records do not change; use record._replace(value=...)",
     "set_key": "records do not change; use record._replace(key=...)",
     "set_headers": "records do not change; use record._replace(headers=...)",
+    "set_topic": "records do not change; use record._replace(topic=...)",
+    "set_error": "poll() raises errors, and records do not change",
+    "deserialized_key": "use key, an attribute",
+    "deserialized_value": "use value, an attribute",
+    "delivery_count": "only records of KafkaShareConsumer have it",
     "checksum": "checksums are of batches, and verified with check.crcs",
 }
 _IS_LIST: Final = "poll() returns a list of records: for record in consumer.poll(): ..."
@@ -230,6 +246,7 @@ SHARE_CONSUMER: Final[Mapping[str, str]] = {
     "assignment": "several members share a partition; a record says where it is from",
     "commit_sync": "use commit()",
     "consume": "use poll(timeout, max_records)",
+    "acknowledge_offset": "use acknowledge_offsets()",
     "acquisition_lock_timeout_ms": "use acquisition_lock_timeout(), in seconds",
 }
 ADMIN: Final[Mapping[str, str]] = {
@@ -246,6 +263,16 @@ ADMIN: Final[Mapping[str, str]] = {
     "list_client_metrics_resources": 'use list_config_resources(["ClientMetrics"])',
     "force_terminate_transaction": "use fence_producers(), which ends what is open",
     "perform_leader_election": "use elect_leaders()",
+    "poll": "leave it out; a call returns what the brokers answered",
+    "delete_group_offsets": "use delete_consumer_group_offsets()",
+    "reset_group_offsets": "use alter_consumer_group_offsets() with what list_offsets() returns",
+    "list_partition_offsets": "use list_offsets()",
+    "reset_configs": "use incremental_alter_configs(), where None restores the default",
+    "describe_topic_partitions": "use describe_topics()",
+    "wait_for_topics": "leave it out; producers and consumers wait for new topics",
+    "find_hanging_transactions": "use the command `levada transactions find-hanging`, or describe_producers()",
+    "find_coordinator": "use describe_consumer_groups() or describe_transactions(), which name it",
+    "get_broker_version_data": "use api_versions()",
 }
 ERROR: Final[Mapping[str, str]] = {
     "code": "only what a broker answered has a code: BrokerError.code, an attribute",

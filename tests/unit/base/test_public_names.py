@@ -118,6 +118,8 @@ def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advi
         (lv, "SchemaRegistryClient", "levada.registry.SchemaRegistryClient"),
         (lv.errors, "NoBrokersAvailable", "BootstrapError"),
         (aio, "AIOKafkaProducer", "levada.aio.KafkaProducer"),
+        (aio, "AdminClient", "levada.aio.KafkaAdmin"),
+        (aio, "ConsumerRebalanceListener", "levada.RebalanceListener"),
     ],
 )
 def test_a_class_of_another_client_is_answered_with_ours(module: Any, name: str, ours: str) -> None:
@@ -126,7 +128,8 @@ def test_a_class_of_another_client_is_answered_with_ours(module: Any, name: str,
 
 
 def test_names_that_stand_for_ours_exist() -> None:
-    assert all(hasattr(lv, ours) for ours in not_yet._CLASSES.values())
+    assert all(hasattr(module, ours) for module in (lv, aio) for ours in not_yet._CLASSES.values())
+    assert all(hasattr(lv, ours) for ours in not_yet._OF_BOTH_APIS.values())
     assert all(hasattr(lv.errors, ours) for ours in not_yet._ERRORS.values())
     assert not any(hasattr(lv.errors, theirs) for theirs in not_yet._ERRORS)
 
