@@ -689,6 +689,8 @@ def test_version_says_what_a_bug_report_needs() -> None:
     assert told["Python"].startswith(platform.python_version())
     assert told["lz4"].startswith("cramjam 2")
     assert told["botocore"] == "not installed" or told["botocore"][0].isdecimal()
+    modules = len(list(Path(lv.__file__).parent.rglob("*.pxd")))
+    assert told["compiled"] == f"yes, {modules} modules" or told["compiled"].startswith("no: ")
     assert "LEVADA_PURE is set" in on(LEVADA_PURE="1")("version").text
 
 

@@ -56,7 +56,7 @@ def _compiled() -> str:
     if _pure.is_wanted():
         return "no: LEVADA_PURE is set"
     home = Path(levada.__file__).parent
-    count = sum(1 for suffix in EXTENSION_SUFFIXES for _ in home.rglob(f"*{suffix}"))
+    count = len({path for suffix in EXTENSION_SUFFIXES for path in home.rglob(f"*{suffix}")})  # One suffix may be the end of another.
     return f"yes, {count} modules" if count else "no: levada runs interpreted, several times slower"
 
 
