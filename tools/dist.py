@@ -72,7 +72,7 @@ class Trial(NamedTuple):
 def main() -> int:
     """Build the archive and the wheels, and try the wheels. Return the exit code."""
     parser = argparse.ArgumentParser(description="Build the source archive and wheels for Linux, and try the wheels.")
-    parser.add_argument("pythons", nargs="*", default=supported_versions(), help="versions of Python, as 3.14")
+    parser.add_argument("pythons", nargs="*", default=supported_versions(), help="versions of Python, as 3.14; 3.13t is free-threaded")
     parser.add_argument("--platforms", nargs="+", default=list(PLATFORMS), choices=PLATFORMS, help="platforms to build wheels for")
     chosen = parser.parse_args()
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
@@ -156,9 +156,10 @@ def tools_environment(folder: Path) -> Path:
     return tools
 
 
-def pip(tools: Path, *arguments: str | Path, into: Path | None = None, env: dict[str, str] | None = None) -> None:
-    """Run pip install with these arguments, and with the versions of constraints.txt. into: the Python of another environment."""
+def pip(tools: Path, *arguments: str | Path, into: Path | None = None, env: dict[str, str] | None = None, pinned: bool = True) -> None:
+    """Run pip install with these arguments. into: the Python of another environment. pinned: with the versions of constraints.txt."""
     elsewhere: list[str | Path] = ["--python", into] if into else []
+    constraints: list[str | Path] = ["-c", CONSTRAINTS] if pinned else []
     command: list[str | Path] = [
         tools,
         "-m",
@@ -167,8 +168,7 @@ def pip(tools: Path, *arguments: str | Path, into: Path | None = None, env: dict
         "--disable-pip-version-check",
         *elsewhere,
         "install",
-        "-c",
-        CONSTRAINTS,
+        *constraints,
         *arguments,
     ]
     subprocess.run(command, check=True, env=env)
@@ -255,17 +255,34 @@ def try_wheel(tools: Path, wheel: Path, version: str, target: Platform, scratch:
         return f"UNTRIED: no Python {version} for {target.machine} and {target.libc} here"
     folder = scratch / f"bare-{version}-{target.tag}"
     inside = environment(python, folder)
-    bare = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LEVADA_PURE")} | {"CC": "no-compiler"}
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LEVADA_PURE")}
+    bare = clean | {"CC": "no-compiler"}
     began = perf_counter()
-    wheels_only = ("--only-binary", ":all:", wheel)
+    wheels_only = ("--only-binary", ":all:")
     if python.emulator:
-        pip(tools, *for_machine(python, folder, target.machine), *wheels_only, env=bare)
+        pip(tools, *for_machine(python, folder, target.machine), *wheels_only, wheel, env=bare)
+    elif version.endswith("t"):
+        # zstandard has no wheels for free-threaded Python. cramjam has none for 3.13t, where its versions after 2.11 cannot be compiled.
+        pip(tools, "cramjam<2.12", wheel, into=inside, env=clean, pinned=False)
     else:
-        pip(tools, *wheels_only, into=inside, env=bare)
+        pip(tools, *wheels_only, wheel, into=inside, env=bare)
     installed = perf_counter()
-    command: list[str | Path] = [*python.emulator, inside, "-I", ROOT / "tools" / "try_wheel.py"]
-    subprocess.run(command, cwd=folder, check=True, env=bare | {"PATH": str(inside.parent)})
-    return f"tried: installed in {installed - began:.1f} s, used in {perf_counter() - installed:.1f} s"
+    if version.endswith("t"):
+        use(python, inside, bare, "-X", "gil=1")
+        use(python, inside, bare | {"LEVADA_FREE_THREADING": "1"}, "-X", "gil=0")
+    else:
+        use(python, inside, bare)
+    used = perf_counter()
+    if not (python.emulator or version.endswith("t")):
+        pip(tools, *wheels_only, f"{wheel}[arrow,testing]", into=inside, env=bare)
+        use(python, inside, bare)
+    return f"tried: installed in {installed - began:.1f} s, used in {used - installed:.1f} s"
+
+
+def use(python: Python, inside: Path, env: dict[str, str], *options: str) -> None:
+    """Run tools/try_wheel.py in an environment. options: of Python."""
+    command: list[str | Path] = [*python.emulator, inside, "-I", *options, ROOT / "tools" / "try_wheel.py"]
+    subprocess.run(command, cwd=inside.parents[1], check=True, env=env | {"PATH": str(inside.parent)})
 
 
 def for_machine(python: Python, folder: Path, machine: str) -> list[str | Path]:

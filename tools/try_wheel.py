@@ -1,18 +1,31 @@
-"""Use an installed levada: `python -I tools/try_wheel.py`. Fails unless levada is compiled and belongs to this environment."""
+"""Use an installed levada: `python -I tools/try_wheel.py`. Fails unless levada is compiled and belongs to this environment.
+
+Records are written and read, then each program of README.md is run whose packages are installed here.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import sys
+import sysconfig
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import levada as lv
 from levada.testing import EmbeddedKafka
 
 RECORDS = 10_000
+README = Path(__file__).parents[1] / "README.md"
+QUICK_START = re.compile(r"^### ([^\n]*)\n(?:(?!^### ).)*?```python\n(.*?)```", re.DOTALL | re.MULTILINE)
+NEEDED = {"A secured cluster": "trustme", "Arrow": "pyarrow", "Spark": "pyspark"}
+"""Programs of README.md that need more than levada's own dependencies."""
 
 
 def main() -> None:
@@ -34,6 +47,18 @@ def main() -> None:
     assert not from_source, f"loaded from source: {from_source}"
     python = platform.python_version()
     print(f"levada {lv.__version__} on Python {python}: {RECORDS} records there and back, {len(compiled)} compiled modules")
+    # As in an activated environment: PySpark starts its processes with the first python3 on the PATH.
+    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]
+    for heading, program in quick_starts().items():
+        with redirect_stdout(StringIO()) as output:
+            exec(program, {"__name__": "__main__"})
+        print(f"{heading}: {output.getvalue().splitlines()[-1]}")
+
+
+def quick_starts() -> dict[str, str]:
+    """Return the programs of README.md whose packages are installed, by their headings."""
+    programs = dict(QUICK_START.findall(README.read_text("utf-8")))
+    return {heading: program for heading, program in programs.items() if heading not in NEEDED or find_spec(NEEDED[heading])}
 
 
 def compiled_modules(home: Path) -> list[str]:
