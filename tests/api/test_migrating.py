@@ -77,6 +77,16 @@ def test_an_option_is_taken_or_refused_as_the_page_says(theirs: str, ours: str, 
         assert kind.parse(given)
 
 
+def test_what_only_kafka_python_has_is_refused_with_what_to_use() -> None:
+    (text,) = re.findall(r"What only kafka-python has is refused with what to use, such as(.*?)\.", PAGE, re.S)
+    names = re.findall(r"`(\w+)`", text)
+    assert len(names) == 4
+    for name in names:
+        assert name in kafka.KafkaProducer.DEFAULT_CONFIG
+        with pytest.raises(ConfigError, match=rf"'{name}'.*(: |; )."):
+            ProducerConfig.parse({"bootstrap.servers": "h:1", name: kafka.KafkaProducer.DEFAULT_CONFIG[name]})
+
+
 def test_the_partitioner_on_the_page_is_the_default_of_librdkafka() -> None:
     names: dict[str, object] = {}
     exec(re.findall(r"(def consistent_random.*?)\n\n", PAGE, re.S)[0], {"crc32": crc32}, names)

@@ -48,7 +48,7 @@ def read(consumer: Any, count: int) -> list[bytes]:
     values: list[bytes] = []
     deadline = time.monotonic() + 30
     while len(values) < count and time.monotonic() < deadline:
-        values += [record.value for record in consumer.poll(1.0)]
+        values += [record.value for record in consumer.poll(10.0)]  # A poll that ends before the client has connected writes a warning.
     return values
 
 
