@@ -269,7 +269,7 @@ def try_wheel(tools: Path, wheel: Path, version: str, target: Platform, scratch:
     installed = perf_counter()
     if version.endswith("t"):
         use(python, inside, bare, "-X", "gil=1")
-        use(python, inside, bare | {"LEVADA_FREE_THREADING": "1"}, "-X", "gil=0")
+        use(python, inside, bare, "-X", "gil=0")
     else:
         use(python, inside, bare)
     used = perf_counter()
