@@ -25,6 +25,7 @@
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source and the tests
+# make site    the documentation as a site, in build/site, with the chart of the last `make demo`, which it runs if there is none
 # make dist    source archive and wheels for Linux in dist/, tried in bare environments, some of them under qemu; PYTHONS="3.11 3.14" and
 #              PLATFORMS="manylinux_2_17_x86_64" for some of them
 # make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
@@ -35,7 +36,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup jars demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-examples databases test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup jars demo test suite interpreted test-sink-model test-hardening test-faults test-release soak test-matrix test-examples databases test-spark-matrix test-spark-faults fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs site schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -255,6 +256,17 @@ docs: setup
 	$(BIN)/python -m levada.cli.document > docs/CLI.md
 	$(BIN)/python tools/recording.py > docs/recording.svg
 	$(BIN)/python tools/requirements.py
+
+# Without Java, or where the demo fails, the site shows the chart that is committed.
+site: .venv/built .venv/site
+	@test -f demo/out/delays.svg || $(MAKE) --no-print-directory demo || echo "no chart of a demo here: the site shows docs/demo.svg" >&2
+	@rm -rf build/site && $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
+	@echo "build/site/index.html"
+
+.venv/site: .venv/installed
+	@echo "Installing Sphinx ..."
+	@$(PIP) --group site
+	@touch $@
 
 schemas: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python tools/schemas.py .kafka/messages

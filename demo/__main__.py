@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from broker import BrokerProcess, Kafka, OtherKafka
-from chart import draw
+from chart import draw, draw_small
 from console import Console
 from data import airlines, expected_arrivals, expected_delays, flights_of_2013, last_year, to_json, weather, years
 from figures import Run, batches, table, title
@@ -65,6 +65,7 @@ def main() -> int:
     if jars:
         show.say("Java compiles a job's code while it first runs: levada goes first with the arrivals, the connector with the delays.")
     with show.stage("Draw the year") as stage:
+        draw_small(delays, OUT / "delays.svg")
         stage.done(os.path.relpath(draw(delays, runs, OUT / "delays.png")))
     for run, rows in zip(killed, aborted, strict=True):
         show.say(f"{run.title}: the killed drivers left {rows:,} rows in Kafka, aborted; without transactions these would be duplicates")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +21,13 @@ from jobs import CONNECTOR, LEVADA
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 FIRST_DAY = dt.date(2013, 1, 1)
 DAYS = 365
 WORST_MINUTES = 120
 FEWEST_SHARE = 0.002
+COMPANY = re.compile(r" (Inc\.|Co\.|Corporation)$")
 
 INK, QUIET, PAPER = "#1d2733", "#8592a0", "#fbfaf7"
 DELAY = LinearSegmentedColormap.from_list("delay", ["#eef1ec", "#f6d9a8", "#ef9a5b", "#cf4a3c", "#6d1333"])
@@ -47,19 +51,60 @@ def draw(delays: pa.Table, runs: Sequence[Run], path: Path) -> Path:
     return path
 
 
+def draw_small(delays: pa.Table, path: Path) -> Path:
+    """Draw the delays per carrier and day of 2013 alone, for a page that is light or dark, wide or narrow. Return the path of the SVG."""
+    fonts = {"svg.fonttype": "none", "svg.hashsalt": "levada", "font.family": "DejaVu Sans"}
+    with plt.rc_context({**fonts, "font.size": 11.5, "text.color": INK}):
+        figure = plt.figure(figsize=(7.2, 4.6))
+        axes = figure.add_axes((0.225, 0.07, 0.77, 0.84))
+        shown = _days(axes, delays.filter(pc.less(delays["day"], "2014")).to_pylist(), interpolation="none")
+        axes.set_yticklabels([COMPANY.sub("", label.get_text()) for label in axes.get_yticklabels()])
+        scale = figure.colorbar(shown, cax=figure.add_axes((0.56, 0.955, 0.24, 0.025)), orientation="horizontal")
+        scale.set_ticks([])
+        scale.outline.set_visible(False)
+        figure.text(0.55, 0.967, "mean delay per day: 0", ha="right", va="center")
+        figure.text(0.81, 0.967, f"{WORST_MINUTES} minutes", va="center")
+        written = io.StringIO()
+        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_for_both_modes(written.getvalue()))
+    return path
+
+
+def _for_both_modes(svg: str) -> str:
+    """Have the reader's browser choose the colours of text and of the lines between rows."""
+    style = "<style>:root{color:#1d2733;--paper:#fff}@media(prefers-color-scheme:dark){:root{color:#e6edf3;--paper:#131416}}</style>"
+    head, _, rest = svg.partition("<defs>")
+    rest = (
+        rest.replace("'DejaVu Sans'", "sans-serif")
+        .replace(INK, "currentColor")
+        .replace(QUIET, "currentColor")
+        .replace(PAPER, "var(--paper)")
+    )
+    return f"{head}{style}\n<defs>{rest}"
+
+
 def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
-    names, means = mean_delays(rows)
-    shown = axes.imshow(means, aspect="auto", cmap=DELAY, norm=PowerNorm(0.75, 0, WORST_MINUTES, clip=True), interpolation="nearest")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_facecolor("#e4e4df")
-    axes.hlines(np.arange(1, len(names)) - 0.5, -0.5, DAYS - 0.5, color=PAPER, linewidth=2)
-    _months(axes)
+    shown = _days(axes, rows)
     box = axes.get_position()
     scale = figure.colorbar(shown, cax=figure.add_axes((0.94, box.y0, 0.012, box.height)))
     scale.set_ticks([0, 15, 30, 60, WORST_MINUTES], labels=["0", "15", "30", "60", f"{WORST_MINUTES}+"])
     scale.outline.set_visible(False)
     scale.ax.set_title("min", fontsize=9, color=QUIET)
     scale.ax.tick_params(length=0, colors=QUIET)
+
+
+def _days(axes: Axes, rows: list[dict], interpolation: str = "nearest") -> AxesImage:
+    """Draw a square for each carrier and day."""
+    names, means = mean_delays(rows)
+    colours = PowerNorm(0.75, 0, WORST_MINUTES, clip=True)
+    shown = axes.imshow(means, aspect="auto", cmap=DELAY, norm=colours, interpolation=interpolation)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_facecolor("#e4e4df")
+    axes.hlines(np.arange(1, len(names)) - 0.5, -0.5, DAYS - 0.5, color=PAPER, linewidth=2)
+    _months(axes)
+    return shown
 
 
 def mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:

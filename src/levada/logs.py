@@ -30,7 +30,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "kafka_offset": "the offset, of a line about one",
     }
 )
-"""Every field that a line may have, with its meaning. docs/GUIDE.md has the same table."""
+"""Every field that a line may have, with its meaning. docs/howto/monitoring.md has the same table."""
 
 UNASKED = "not asked about"
 """Part of a producer's warning about failed records whose result the program never read. The command line filters by these words."""

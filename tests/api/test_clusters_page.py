@@ -47,4 +47,4 @@ def test_each_section_says_what_differs_and_what_was_not_tested(section: str) ->
 
 def test_the_page_is_linked_from_where_a_reader_looks() -> None:
     assert "docs/CLUSTERS.md" in (ROOT / "README.md").read_text()
-    assert "CLUSTERS.md" in (ROOT / "docs" / "GUIDE.md").read_text()
+    assert "CLUSTERS.md" in (ROOT / "docs" / "howto" / "security.md").read_text()

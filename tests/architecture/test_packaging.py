@@ -40,7 +40,7 @@ def test_only_the_job_that_publishes_may_and_only_on_a_release() -> None:
 
 def test_every_extra_is_explained_to_users() -> None:
     """What only levada's developers install is a dependency group, and not in the metadata of a wheel."""
-    pages = "".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    pages = "".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
     named = {extra for names in re.findall(r"(?:levada|\.)\[([a-z0-9,]+)\]", pages) for extra in names.split(",")}
     assert named == set(PROJECT["project"]["optional-dependencies"])
 

@@ -178,7 +178,7 @@ underscores for dashes.
 `metrics.value("record-send-rate")` reads one value, `metrics.value("record-send-rate", topic="orders")` one with tags; the whole is a
 mapping of `MetricName(name, group, tags)` to a number.
 
-[The guide](GUIDE.md#watching) shows how Prometheus and OpenTelemetry get them. To Prometheus `record-send-total` of
+[Watching clients](howto/monitoring.md) shows how Prometheus and OpenTelemetry get them. To Prometheus `record-send-total` of
 `producer-topic-metrics` is `kafka_producer_producer_topic_metrics_record_send_total`, as the JMX exporter writes it for Java's clients:
 `kafka_`, what the group begins with, the group, and the name; tags are labels, with underscores. In OpenTelemetry its name is that of
 KIP-714.

@@ -15,7 +15,7 @@ from levada.logs import FIELDS, Log, of_a_client
 from levada.types import TopicPartition
 from odd_error import OddError
 
-GUIDE = Path(__file__).parents[3] / "docs" / "GUIDE.md"
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "monitoring.md"
 CLIENT = of_a_client("shop", group_id="orders", transactional_id=None)
 FORGED = "gone\n2026-11-22 ERROR all records were deleted\x1b[2J"
 HARMLESS = r"gone\n2026-11-22 ERROR all records were deleted\x1b[2J"
@@ -56,8 +56,8 @@ def test_what_is_not_known_is_no_field(caplog: pytest.LogCaptureFixture) -> None
     assert caplog.messages == ["shop: x", "100 % of nothing"]
 
 
-def test_the_guide_describes_every_field() -> None:
-    table = dict(re.findall(r"^\| `(kafka_\w+)` \| (.*?) \|$", GUIDE.read_text(), re.M))
+def test_the_page_describes_every_field() -> None:
+    table = dict(re.findall(r"^\| `(kafka_\w+)` \| (.*?) \|$", PAGE.read_text(), re.M))
     assert table == dict(FIELDS)
 
 

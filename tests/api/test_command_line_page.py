@@ -1,4 +1,4 @@
-"""The command lines of docs/GUIDE.md run as they stand."""
+"""The command lines of docs/howto/command-line.md run as they stand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from levada.cli.exits import Exit
 from levada.cli.profiles import read_profile
 from levada.cli.records.template import unescaped
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
-[SECTION] = re.findall(r"^## The command line\n(.*?)(?=^## )", GUIDE, re.S | re.M)
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "command-line.md").read_text()
 
 
 def test_the_command_lines_run_as_they_stand(embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    [lines] = re.findall(r"```sh\n(.*?)```", SECTION, re.S)
+    [lines] = re.findall(r"```sh\n(.*?)```", PAGE, re.S)
     embedded.create_topic("orders-of-one")
     monkeypatch.chdir(tmp_path)
     export, *commands = lines.strip().replace("localhost:9092", embedded.bootstrap_servers).splitlines()
@@ -46,7 +45,7 @@ def piped_through(line: str, env: dict[str, str]) -> Ran:
 
 
 def test_the_profiles_can_be_read(tmp_path: Path) -> None:
-    [indented] = re.findall(r"```toml\n(.*?)```", SECTION, re.S)
+    [indented] = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     path = tmp_path / "config.toml"
     path.write_text(
         "".join(line.removeprefix("  ") for line in indented.splitlines(keepends=True)).replace("pass show kafka/alice", "echo secret")
@@ -58,5 +57,5 @@ def test_the_profiles_can_be_read(tmp_path: Path) -> None:
 
 
 def test_the_exit_codes_are_those_of_the_table() -> None:
-    [told] = re.findall(r"\*\*Exit codes\*\*: (.*?)\. `produce`", SECTION, re.S)
+    [told] = re.findall(r"\*\*Exit codes\*\*: (.*?)\. `produce`", PAGE, re.S)
     assert [int(code) for code in re.findall(r"(?:^|,\s)(\d+) ", told)] == [int(code) for code in Exit]
