@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from levada import __version__
+from levada import KafkaError, __version__
 
 project = "levada"
 release = version = __version__
@@ -21,6 +22,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["requirements/TESTS.md"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
+suppress_warnings = ["ref.python"]  # Both APIs have classes of the same names.
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
@@ -42,7 +44,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 
 CHART = Path(__file__).parents[1] / "demo" / "out" / "delays.svg"
-NOT_FOR_PROGRAMS = re.compile(r"(?:, )?_\w+: [^,]*(?:\[[^\]]*\])?[^,]* = [^,)]*")
+NOT_FOR_PROGRAMS = re.compile(r"(?:, )?_\w+: [\w.~|\[\], ]+? = [^,)]*|, \*\*unknown: [\w.~]*Never")
 CODE = re.compile(r"(`+)(.+?)\1")
 PAGE = re.compile(r"docs/([\w/-]+)\.md")
 
@@ -50,8 +52,8 @@ PAGE = re.compile(r"docs/([\w/-]+)\.md")
 def without_private_arguments(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
-    """Leave out arguments such as _connect, which levada's own tests use."""
-    if not signature or (" _" not in signature and "(_" not in signature):
+    """Leave out arguments that are for levada itself: _connect, and the misspelt ones that an error explains."""
+    if not signature or not NOT_FOR_PROGRAMS.search(signature):
         return None
     return NOT_FOR_PROGRAMS.sub("", signature).replace("(, ", "(").replace("*, **", "**"), returned
 
@@ -73,7 +75,19 @@ def as_restructured_text(app: Any, what: str, name: str, obj: Any, options: Any,
             if text.startswith("- ") and written and written[-1].strip() and not written[-1].lstrip().startswith("- "):
                 written.append("")
             written.append(inline(named.sub(r"\1**\2**", line) if named else line))
+    if inspect.isclass(obj) and issubclass(obj, KafkaError):
+        written += ["", " ".join(what_holds(obj))]
     lines[:] = written
+
+
+def what_holds(error: type[KafkaError]) -> Iterator[str]:
+    """Say what a program can do about every error of this class."""
+    if error.retriable is True:
+        yield "**Retriable**: repeating the call may succeed."
+    if error.fatal is True:
+        yield "**Fatal**: close this client, and make another one."
+    if code := vars(error).get("CODE"):
+        yield f"Kafka's error {code.name} ({code.value})."
 
 
 def arguments_of(obj: Any) -> list[str]:
