@@ -44,7 +44,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 
 CHART = Path(__file__).parents[1] / "demo" / "out" / "delays.svg"
-NOT_FOR_PROGRAMS = re.compile(r"(?:, )?_\w+: [\w.~|\[\], ]+? = [^,)]*|, \*\*unknown: [\w.~]*Never")
+NOT_FOR_PROGRAMS = re.compile(r"(?:, |(?<=\())_\w+: [\w.~|\[\], ]+? = [^,)]*|, \*\*unknown: [\w.~]*Never")
 CODE = re.compile(r"(`+)(.+?)\1")
 PAGE = re.compile(r"docs/([\w/-]+)\.md")
 
