@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from demo_kit import load
@@ -96,6 +97,15 @@ def test_the_chart_has_the_least_punctual_carrier_first_and_gaps_where_nobody_de
     assert names == ["late", "early"]
     assert (means[1, 0], means[0, 1]) == (-2.0, 20.0)
     assert np.isnan(means[0, [0, 364]]).all()
+
+
+def test_the_small_chart_is_the_same_each_time_and_follows_the_mode_of_its_page(tmp_path: Path) -> None:
+    rows = pa.Table.from_pylist([day("Slow Inc.", "2013-01-01", 100, 0, 500), day("Slow Inc.", "2014-01-01", 100, 0, 500)])
+    drawn = [chart.draw_small(rows, tmp_path / name).read_text() for name in ("once.svg", "twice.svg")]
+    assert drawn[0] == drawn[1]
+    assert ">Slow</text>" in drawn[0]
+    assert "prefers-color-scheme:dark" in drawn[0]
+    assert chart.INK not in drawn[0].partition("<defs>")[2]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
