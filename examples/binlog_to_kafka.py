@@ -3,7 +3,7 @@
 A change goes to the topic SCHEMA.TABLE, with the primary key as the record's key, so the changes of a row keep their order. The file
 NAME.position has the position up to which all changes are in Kafka: after a crash only changes after it are sent again. With --exactly-once
 consumers of committed records see each change once: the position is also written to Kafka, in the transaction of the changes. An error ends
-the program. docs/examples/binlog.md tells more.
+the program. docs/examples/binlog_to_kafka.md tells more.
 """
 
 from __future__ import annotations

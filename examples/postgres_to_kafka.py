@@ -3,7 +3,7 @@
 A change of a table in the publication NAME goes to the topic SCHEMA.TABLE, with the primary key as the key, so a row's changes keep their
 order. The replication slot NAME has the position up to which all changes are in Kafka: after a crash only later ones are sent again. With
 --exactly-once consumers of committed records see each change once: the position is also written to Kafka, in the changes' transaction. An
-error ends the program. docs/examples/binlog.md tells more.
+error ends the program. docs/examples/binlog_to_kafka.md tells more.
 """
 
 from __future__ import annotations
