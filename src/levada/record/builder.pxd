@@ -14,6 +14,7 @@ cdef extern from *:
 
 cdef int FULL, STARVED, ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
 cdef long long MOST
+cdef bytes NO_HEADERS
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
 cdef inline int varint_size(long long value) noexcept nogil
