@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 import levada as lv
-from example_programs import EXAMPLES, running
+from example_programs import running
 from levada.testing import EmbeddedKafka
 
 pytest.importorskip("celery", reason="Celery is not installed")
@@ -38,16 +36,14 @@ def test_each_task_writes_its_bill() -> None:
 
 
 def test_a_retry_is_the_same_task(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("celery_worker", EXAMPLES / "celery_worker.py")
-    assert spec and spec.loader
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.producer.close()
-    kafka.faults.hold("Produce")  # The bill is written, and nobody is told.
+    import celery_worker
+
+    celery_worker.producer.close()
+    kafka.faults.hold("Produce")  # The bill is written, but its acknowledgement does not come.
     # Once a request has timed out, no time is left for another one.
     settings = {"linger.ms": 0, "request.timeout.ms": 400, "delivery.timeout.ms": 400}
     with lv.KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers, **settings}) as producer:
-        monkeypatch.setattr(module, "producer", producer)
-        assert module.bill.apply(("ann", 7)).get() == 1
+        monkeypatch.setattr(celery_worker, "producer", producer)
+        assert celery_worker.bill.apply(("ann", 7)).get() == 1
     first, second = bills(kafka)
     assert first == second, "the same customer and the same task"

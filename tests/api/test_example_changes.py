@@ -16,9 +16,9 @@ import pytest
 import changes_to_kafka
 import databases
 import levada as lv
-from changes_kit import PARTITIONS, Reader, Writer, verify
+from changes_kit import PARTITIONS, Reader, Writer, broker, verify
 from changes_to_kafka import Step, committed_position, send, send_exactly_once
-from databases import Database, MariaDb, Postgres
+from databases import Database
 from levada.errors import NotAcknowledgedError, ProducerFencedError, TransactionAbortableError
 from levada.testing import EmbeddedKafka
 
@@ -27,16 +27,8 @@ TOPIC, POSITIONS = "shop.orders", "test.position"
 TRANSACTIONS, CHANGES = 40, 5
 
 
-@pytest.fixture(scope="module", params=[pytest.param(MariaDb, id="mariadb"), pytest.param(Postgres, id="postgresql")])
-def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with databases.running(request.param) as database:
-        yield database
-
-
-@pytest.fixture
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(num_partitions=PARTITIONS) as kafka:
-        yield kafka
+database = pytest.fixture(databases.each_database, scope="module", params=databases.EACH)
+kafka = pytest.fixture(broker)
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])

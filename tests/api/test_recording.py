@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+
+from tool_modules import load_tool
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "recording.svg"
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("recording", ROOT / "tools" / "recording.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no pseudo terminals here")
 def test_the_recording_is_current() -> None:
-    recording = tool()
+    recording = load_tool("recording")
     assert recording.draw(recording.record()) == PICTURE.read_text("utf-8"), "make docs draws it anew"
 
 

@@ -1,4 +1,4 @@
-"""docs/WORKERS.md: its programs run as they stand, under the real gunicorn."""
+"""docs/WORKERS.md: its programs run as they stand, under the real gunicorn and Celery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ import pytest
 import levada as lv
 from levada.testing import EmbeddedKafka
 
-PAGE = Path(__file__).parents[2] / "docs" / "WORKERS.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "WORKERS.md"
 PATIENCE_S = 60
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
@@ -86,6 +87,41 @@ def test_gunicorn(kafka: EmbeddedKafka, tmp_path: Path) -> None:
         assert {visit(f"http://{address}/page-{number}") for number in range(20)} == {202}
     # What was not acknowledged when the workers ended was waited for.
     assert sorted(values(kafka, "visits")) == sorted(f"/page-{number}" for number in range(20))
+
+
+TASKS = """
+import celery_worker
+import os
+import levada as lv
+
+app = celery_worker.app
+# Longer than the test: only the end of a process writes its records.
+celery_worker.producer = lv.KafkaProducer({"bootstrap.servers": os.environ["KAFKA"], "linger.ms": 80_000})
+
+
+@app.task
+def count(order):
+    celery_worker.producer.send("orders", f"order {order}")
+"""
+
+
+def test_celery(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Tasks of examples/celery_worker.py that do not wait: the end of each process writes what they have sent."""
+    pytest.importorskip("celery", reason="Celery is not installed")
+    (tmp_path / "tasks.py").write_text(TASKS, "utf-8")
+    (tmp_path / "queue").mkdir()
+    path = os.pathsep.join([str(ROOT / "examples"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    settings = {"CELERY_BROKER": "filesystem://", "CELERY_FOLDER": str(tmp_path / "queue"), "PYTHONPATH": path}
+    ask = "import tasks\nfor order in range(20):\n    tasks.count.delay(order)\n"
+    env = {**os.environ, "KAFKA": kafka.bootstrap_servers, **settings}
+    subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=env, check=True, timeout=PATIENCE_S)
+    command = [sys.executable, "-m", "celery", "--app", "tasks", "worker", "--concurrency", "2", "--pool", "prefork", "--loglevel", "INFO"]
+    with running(command, tmp_path, kafka, **settings):
+        deadline = time.monotonic() + PATIENCE_S
+        while (tmp_path / "log").read_text().count("succeeded in") < 20:
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.05)
+    assert sorted(values(kafka, "orders")) == sorted(f"order {number}" for number in range(20))
 
 
 def test_multiprocessing(kafka: EmbeddedKafka, tmp_path: Path) -> None:

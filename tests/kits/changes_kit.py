@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import levada as lv
 from databases import TABLES, Database
+from levada.testing import EmbeddedKafka
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_S = 60
@@ -34,6 +35,12 @@ Key = tuple[str, str]
 """A table, and a primary key as JSON."""
 History = dict[Key, list[tuple[str, int | None]]]
 """The operations on each row, with the number of the change, which a deletion does not have."""
+
+
+def broker() -> Iterator[EmbeddedKafka]:
+    """Run a broker whose topics have PARTITIONS partitions."""
+    with EmbeddedKafka(num_partitions=PARTITIONS) as kafka:
+        yield kafka
 
 
 class Writer:

@@ -203,6 +203,16 @@ def found(program: str) -> Path:
     return Path(path)
 
 
+def each_database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """Run the server of a fixture whose parameters are EACH."""
+    with running(request.param) as database:
+        yield database
+
+
+EACH = [pytest.param(MariaDb, id="mariadb"), pytest.param(Postgres, id="postgresql")]
+"""Each kind of server, as parameters of a fixture."""
+
+
 @contextmanager
 def running(kind: type[Database]) -> Iterator[Database]:
     """Run a server. Skips the test if the server or a package is missing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import max_by
 
 import databases
-from changes_kit import PARTITIONS, Reader, Writer, verify
-from databases import Database, MariaDb, Postgres
+from changes_kit import Reader, Writer, broker, verify
+from databases import Database, MariaDb
 from levada.testing import EmbeddedKafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix, pytest.mark.timeout(0)]
@@ -26,16 +26,8 @@ VALUE = """operation STRING, row STRUCT<customer: INT, amount: DECIMAL(10, 2)>,
 SUMS = "SELECT customer, count(*), count(amount), sum(amount) FROM {table} GROUP BY customer ORDER BY customer"
 
 
-@pytest.fixture(params=[pytest.param(MariaDb, id="mariadb"), pytest.param(Postgres, id="postgresql")])
-def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with databases.running(request.param) as database:
-        yield database
-
-
-@pytest.fixture
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(num_partitions=PARTITIONS) as kafka:
-        yield kafka
+database = pytest.fixture(databases.each_database, params=databases.EACH)
+kafka = pytest.fixture(broker)
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
