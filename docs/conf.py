@@ -35,7 +35,6 @@ html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False
 copybutton_exclude = ".linenos, .gp, .go"
-templates_path: list[str] = []
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
