@@ -94,7 +94,7 @@ WORKERS ?= 4
 BUSY_WORKERS = $(if $(filter 1,$(WORKERS)),1,2)
 
 # Where tests of Spark stand: each worker looks through all files that it is given.
-SPARK_TESTS := tests/spark tests/api/test_readme.py
+SPARK_TESTS := tests/spark
 
 # PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
 suite:
@@ -146,7 +146,7 @@ kerberos: .venv/installed
 
 test-matrix: setup kerberos
 	$(IN_VENV) $(BIN)/pytest tests/api/test_kerberos.py
-	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/api/test_readme.py
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/api/test_transactions_page.py
 
 # Tests start servers of their own, with data in a temporary folder; the ones that Debian may start are not used.
 databases: .venv/installed

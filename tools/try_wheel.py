@@ -1,6 +1,6 @@
 """Use an installed levada: `python -I tools/try_wheel.py`. Fails unless levada is compiled and belongs to this environment.
 
-Records are written and read, then each program of README.md is run whose packages are installed here.
+Records are written and read, then the program of README.md is run, and those of docs/howto whose packages are installed here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import levada as lv
 from levada.testing import EmbeddedKafka
 
 RECORDS = 10_000
-README = Path(__file__).parents[1] / "README.md"
-QUICK_START = re.compile(r"^### ([^\n]*)\n(?:(?!^### ).)*?```python\n(.*?)```", re.DOTALL | re.MULTILINE)
-NEEDED = {"A secured cluster": "trustme", "Arrow": "pyarrow", "Spark": "pyspark"}
-"""Programs of README.md that need more than levada's own dependencies."""
+ROOT = Path(__file__).parents[1]
+PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
+NEEDED = {"transactions": "levada", "asyncio": "levada", "groups": "levada", "columns": "pyarrow", "security": "trustme"}
+"""Pages of docs/howto whose programs are run, and the package that each needs."""
 
 
 def main() -> None:
@@ -40,6 +40,8 @@ def main() -> None:
             deliveries = [producer.send("wheel", key=str(number), value=b"value") for number in range(RECORDS)]
         assert all(delivery.exception() is None for delivery in deliveries)
         records = list(lv.scan("wheel", bootstrap_servers=kafka.bootstrap_servers))
+        first = "".join(PROGRAM.findall((ROOT / "README.md").read_text("utf-8")))
+        exec(first.replace("localhost:9092", kafka.bootstrap_servers), {"__name__": "__main__"})
     assert sorted(int(record.key) for record in records) == list(range(RECORDS))
 
     # Writing and reading records does not load every module, for example not those that read JSON into columns. So import all of them here.
@@ -49,16 +51,16 @@ def main() -> None:
     print(f"levada {lv.__version__} on Python {python}: {RECORDS} records there and back, {len(compiled)} compiled modules")
     # As in an activated environment: PySpark starts its processes with the first python3 on the PATH.
     os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]
-    for heading, program in quick_starts().items():
+    for page, program in programs().items():
         with redirect_stdout(StringIO()) as output:
             exec(program, {"__name__": "__main__"})
-        print(f"{heading}: {output.getvalue().splitlines()[-1]}")
+        print(f"{page}: {output.getvalue().splitlines()[-1]}")
 
 
-def quick_starts() -> dict[str, str]:
-    """Return the programs of README.md whose packages are installed, by their headings."""
-    programs = dict(QUICK_START.findall(README.read_text("utf-8")))
-    return {heading: program for heading, program in programs.items() if heading not in NEEDED or find_spec(NEEDED[heading])}
+def programs() -> dict[str, str]:
+    """Return the programs of the pages whose packages are installed, by their pages."""
+    pages = {page: ROOT / "docs" / "howto" / f"{page}.md" for page, needed in NEEDED.items() if find_spec(needed)}
+    return {page: "".join(PROGRAM.findall(path.read_text("utf-8"))) for page, path in pages.items()}
 
 
 def compiled_modules(home: Path) -> list[str]:

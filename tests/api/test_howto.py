@@ -17,7 +17,7 @@ PRINTS = {
     ],
     "transactions": [
         *("dropped: TransactionAbortedError", "invoices: [b'for customer-3', b'for customer-4']"),
-        *("again: no price list yet", "bills: [b'APPLES', b'PEARS', b'PLUMS']"),
+        *("10 invoices", "again: no price list yet", "bills: [b'APPLES', b'PEARS', b'PLUMS']"),
     ],
     "ack-buffer": ["safe: 200", "still safe: 200 - failed: 201", "safe in the end: 202"],
     "consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
@@ -33,10 +33,12 @@ PRINTS = {
     ],
     "shutdown": ["asked to end\ncommitted: 10", "asked to end, and done: 10"],
     "share-groups": ["worked off: 10", "worked off: 30", "failed: b'ten' delivery 1", "failed: b'ten' delivery 2"],
+    "asyncio": ["the last of 100 was written"],
     "columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
     "admin": [
         *("['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}", "['readers']"),
         *("[TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]", "0\n"),
+        "(0, 13)",
     ],
     "testing": ["decided, not written: []", "refused: TransactionAbortableError", "then: [b'paid', b'paid too']", "[b'first', b'second']"],
     "security": [

@@ -15,7 +15,7 @@ def test_every_test_of_spark_stands_where_make_test_looks_for_it() -> None:
     (places,) = re.findall(r"^SPARK_TESTS := (.*)$", (ROOT / "Makefile").read_text(), re.M)
     marked = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py") if MARK.search(path.read_text())}
     assert {path for path in marked if not path.startswith(tuple(places.split()))} == set()
-    assert "tests/api/test_readme.py" in marked
+    assert "tests/spark/test_tutorial.py" in marked
 
 
 def test_what_the_suite_starts_is_fetched_before_it() -> None:

@@ -1,4 +1,4 @@
-"""The program of docs/index.md, and those of docs/tutorial.md one after another, run on a broker as files of their own."""
+"""The program of README.md, and those of docs/tutorial.md one after another, run on a broker as files of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_programs_run_as_they_stand(sections: list[str], tmp_path: Path) -> 
 
 
 def test_the_first_program_runs_as_it_stands(tmp_path: Path) -> None:
-    [program] = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(), re.S)
+    [program] = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.S)
     with EmbeddedKafka() as kafka:
         assert run(program, kafka.bootstrap_servers, tmp_path) == "b'customer-7' b'3 apples'\n"
 

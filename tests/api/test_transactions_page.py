@@ -1,4 +1,4 @@
-"""The quick starts of the README run as they stand."""
+"""The program of docs/howto/transactions.md that may be killed is killed."""
 
 from __future__ import annotations
 
@@ -15,31 +15,8 @@ import pytest
 
 import levada as lv
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-NAMES = ("python", "asyncio", "group", "exactly once", "secured", "any request", "arrow", "spark")
-BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
-PRINTS = {
-    "python": "at offset 0",
-    "asyncio": "the last of 100 was written",
-    "group": "100 orders",
-    "exactly once": "10 invoices",
-    "secured": "[b'3 apples']",
-    "any request": "(0, 13)",
-    "arrow": "100000 rows written",
-    "spark": "1000 records doubled",
-}
-
-
-@pytest.mark.parametrize("name", [*NAMES[:-1], pytest.param("spark", marks=pytest.mark.spark)])
-def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
-    program = tmp_path / "quick_start.py"
-    program.write_text(BLOCKS[name])
-    # As in an activated virtual environment: PySpark's workers are the first python3 on the PATH.
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
-    assert run.returncode == 0, run.stderr
-    assert PRINTS[name] in run.stdout
-
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "transactions.md").read_text()
+[PROGRAM] = re.findall(r"^## A member of a group that may be killed\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, re.S | re.M)
 
 PATIENCE, SHORTER = "consumer.poll(5.0)", "consumer.poll(3.0)"
 KILLED_AFTER = {
@@ -55,7 +32,7 @@ def test_exactly_once_although_the_member_is_killed_again_and_again(request: pyt
     kafka = request.getfixturevalue(broker)
     names = {name: f"{name}-{uuid4().hex}" for name in ("orders", "invoices", "shop")}
     program = "import os\nimport levada as lv\nservers = os.environ['SERVERS']\n"
-    program += textwrap.dedent("".join(BLOCKS["exactly once"].partition("    reading =")[1:]))
+    program += textwrap.dedent("".join(PROGRAM.partition("    reading =")[1:]))
     program = program.replace('"earliest"}', '"earliest", "max_poll_records": 3}').replace(PATIENCE, SHORTER)
     for name, unique in names.items():
         program = re.sub(rf'"{name}(-1)?"', rf'"{unique}\1"', program)
@@ -93,8 +70,3 @@ def _killed(program: str, place: str) -> str:
 def _run(path: Path, program: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     path.write_text(program)
     return subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=60)
-
-
-def test_no_quick_start_leaves_files_that_its_next_run_would_trip_over() -> None:
-    fixed_paths = [path for block in BLOCKS.values() for path in re.findall(r"""["'](/[^"']+)["']""", block)]
-    assert fixed_paths == []
