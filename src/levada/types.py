@@ -279,6 +279,10 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+OF_SPARK = "levada spark"
+"""The metadata of offsets that a Spark query commits (commitOffsets). `levada top` knows its group by it."""
+
+
 class ConsumerGroupMetadata(NamedTuple):
     """The group member for which offsets are committed (KIP-447). The defaults are for a consumer with assign(), which is not a member."""
 

@@ -8,6 +8,7 @@ import pytest
 
 import levada as lv
 from fake_cluster import ALL, KAFKA, FakeCluster, batch, begin, span, spans, stream
+from levada.cli.top.look import look_at
 from levada.errors import ConfigError, TimeoutError, broker_error
 from levada.spark import read_kafka, write_kafka
 from levada.spark.options.options import source_options
@@ -130,6 +131,8 @@ def test_clients_and_queries_take_over_from_one_another(spark: Any, kafka44: Any
     assert sorted(record.value or b"" for record in lv.scan(target, bootstrap_servers=servers)) == [b"c", b"d"]
     with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
         committed = admin.list_consumer_group_offsets(group)
+        seen = look_at(admin, internal=False).groups[group]
     assert {tp.partition: at and at.offset for tp, at in committed.items()} == {0: 2, 1: 2}
+    assert seen.of_spark, "levada top lists it among Spark queries"
     produce(b"e")
     assert consume(1) == [b"e"]

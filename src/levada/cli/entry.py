@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from levada.cli.exits import Exit, report, say
 
-OF_THE_EXTRA = ("typer", "rich", "yaml")
+OF_THE_EXTRA = ("typer", "rich", "yaml", "textual")
 """Packages that `levada[cli]` installs."""
 
 

@@ -14,6 +14,7 @@ from levada import (
     KafkaAdmin,
     KafkaError,
     MemberDescription,
+    OffsetAndMetadata,
     ShareGroupDescription,
     ShareMemberDescription,
     TopicPartition,
@@ -24,6 +25,7 @@ from levada.errors import CorruptRecordError, IllegalStateError
 from levada.exactly_once.batch import sink_of_group
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
+from levada.types import OF_SPARK
 
 LogEndsOf: TypeAlias = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, LogEnds]]
 """A function that returns the start and end offsets of partitions."""
@@ -45,7 +47,10 @@ class MemberView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. assignor: name of its assignor, "" if not chosen yet. lags: its lag in each partition."""
+    """A group. assignor: name of its assignor, "" if not chosen yet. lags: its lag in each partition.
+
+    of_spark: whether a Spark query commits its progress for the group (commitOffsets), so that it needs no members.
+    """
 
     group: str
     type: GroupType
@@ -54,6 +59,14 @@ class GroupView(NamedTuple):
     coordinator: int
     members: tuple[MemberView, ...]
     lags: tuple[PartitionLag, ...]
+    of_spark: bool = False
+
+
+class _Committed(NamedTuple):
+    """The committed offsets of a group, None for a partition without one. of_spark: see GroupView."""
+
+    offsets: Mapping[TopicPartition, int | None]
+    of_spark: bool = False
 
 
 Description: TypeAlias = ConsumerGroupDescription | ClassicGroupDescription | ShareGroupDescription
@@ -67,7 +80,7 @@ def group_views(admin: KafkaAdmin, listings: Iterable[GroupListing], ends_of: Lo
     outcomes = {group: found if isinstance(found, KafkaError) else positions[group] for group, found in described.items()}
     committed = {group: found for group, found in outcomes.items() if not isinstance(found, KafkaError)}
     assigned = {tp for group in committed for member in described[group].members for tp in member.assignment}
-    ends = ends_of(assigned.union(*committed.values()))
+    ends = ends_of(assigned.union(*(found.offsets for found in committed.values())))
     return {
         group: found if isinstance(found, KafkaError) else _view(by_id[group].type, described[group], found, ends)
         for group, found in outcomes.items()
@@ -92,31 +105,32 @@ def _has_consumers(listing: GroupListing) -> bool:
     return listing.type is GroupType.CONSUMER or (listing.type is GroupType.CLASSIC and listing.protocol_type in _OF_CONSUMERS)
 
 
-def _positions(admin: KafkaAdmin, listings: Sequence[GroupListing]) -> dict[str, dict[TopicPartition, int | None] | KafkaError]:
-    """Return the groups' committed offsets, or start offsets of share groups: by group id, then by partition.
-
-    None stands for a partition without an offset, a KafkaError for a group whose offsets could not be read.
-    """
-    found: dict[str, dict[TopicPartition, int | None] | KafkaError] = {}
+def _positions(admin: KafkaAdmin, listings: Sequence[GroupListing]) -> dict[str, _Committed | KafkaError]:
+    """Return the groups' committed offsets, or start offsets of share groups, by group id; the error if they could not be read."""
+    found: dict[str, _Committed | KafkaError] = {}
     shares: dict[str, None] = {one.group_id: None for one in listings if one.type is GroupType.SHARE}
     others: dict[str, None] = {one.group_id: None for one in listings if one.type is not GroupType.SHARE}
     if shares:
         for group, begun in admin.outcomes(admin.list_share_group_offsets, shares).items():
-            found[group] = begun if isinstance(begun, KafkaError) else {tp: at and at.start_offset for tp, at in begun.items()}
+            found[group] = begun if isinstance(begun, KafkaError) else _Committed({tp: at and at.start_offset for tp, at in begun.items()})
     if others:
         for group, committed in admin.outcomes(admin.list_consumer_group_offsets, others).items():
-            found[group] = committed if isinstance(committed, KafkaError) else {tp: at and at.offset for tp, at in committed.items()}
+            found[group] = committed if isinstance(committed, KafkaError) else _committed(committed)
     return found
 
 
-def _view(
-    kind: GroupType, found: Description, committed: Mapping[TopicPartition, int | None], ends: Mapping[TopicPartition, LogEnds]
-) -> GroupView:
+def _committed(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> _Committed:
+    of_spark = any(at is not None and at.metadata == OF_SPARK for at in found.values())
+    return _Committed({tp: at and at.offset for tp, at in found.items()}, of_spark)
+
+
+def _view(kind: GroupType, found: Description, committed: _Committed, ends: Mapping[TopicPartition, LogEnds]) -> GroupView:
     members = tuple(_member(found.group_id, member) for member in found.members)
     readers = {tp: Reader(member.member_id, member.client_id, member.host) for member in members for tp in member.partitions}
     # In a share group several members read a partition, so it has no single owner.
-    lags = lag_of(found.group_id, committed, ends, {} if kind is GroupType.SHARE else readers)
-    return GroupView(found.group_id, kind, found.state, _assignor(found), found.coordinator_id, members, tuple(lags))
+    lags = lag_of(found.group_id, committed.offsets, ends, {} if kind is GroupType.SHARE else readers)
+    assignor, of_spark = _assignor(found), committed.of_spark
+    return GroupView(found.group_id, kind, found.state, assignor, found.coordinator_id, members, tuple(lags), of_spark)
 
 
 def _assignor(found: Description) -> str:

@@ -43,6 +43,11 @@ class PartitionLag(NamedTuple):
     host: str = ""
 
     @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def lost(self) -> int:
         """Number of offsets that the group has not read and that are deleted from the log."""
         return 0 if self.committed is None or self.log_start is None else max(0, self.log_start - self.committed)

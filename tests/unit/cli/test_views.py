@@ -1,19 +1,13 @@
-"""Lag, what top shows, and which transactions hang: pure."""
+"""Lag, the rates of top, and which transactions hang: pure."""
 
 from __future__ import annotations
 
-import io
-
-import pytest
-from rich.console import Console
-
 from levada import ClusterDescription, GroupState, GroupType, Node, PartitionInfo, ProducerState, TopicPartition
 from levada.admin.transactions import TransactionDescription, TransactionState
-from levada.cli.commands.top import _screen, _Shown
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.hanging import hanging, opened_before
 from levada.cli.lag import LogEnds, Reader, lag_of, total
-from levada.cli.top_rates import BrokerRow, Frame, GroupRow, Look, TopicRow, frame, shared_lines, tables_that_fit, without_rates
+from levada.cli.top.rates import Look, frame
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = (Node(1, "a", 9092), Node(2, "b", 9092))
@@ -59,49 +53,6 @@ def test_a_frame_has_rates_from_two_looks() -> None:
 def test_a_first_frame_has_no_rates() -> None:
     (topic,), (group,) = frame(None, look(0, 10, 5))[1:3]
     assert (topic.per_second, group.per_second, group.seconds_behind) == (None, None, None)
-
-
-def test_a_frame_of_the_past_has_no_rates() -> None:
-    seen = frame(look(0, 10, 5), look(2, 30, 15))
-    (topic,), (group,) = without_rates(seen)[1:3]
-    assert (topic.records, topic.per_second, group.lag, group.per_second, group.seconds_behind) == (30, None, 15, None, None)
-
-
-@pytest.mark.parametrize(
-    ("lines", "wanted", "shared"),
-    [
-        (17, [1, 30, 5], [1, 11, 5]),
-        (17, [1, 30, 30], [1, 8, 8]),
-        (100, [3, 30, 5], [3, 30, 5]),
-        (17, [0, 0, 0], [1, 1, 1]),
-        (2, [9, 9, 9], [1, 1, 1]),
-    ],
-)
-def test_the_lines_of_a_screen_are_shared(lines: int, wanted: list[int], shared: list[int]) -> None:
-    assert shared_lines(lines, wanted) == shared
-
-
-@pytest.mark.parametrize(
-    ("lines", "wanted", "fit"),
-    [(13, [3, 30, 5], 3), (11, [3, 30, 5], 3), (10, [3, 30, 5], 2), (10, [1, 30, 5], 3), (6, [3, 9, 9], 1), (1, [9, 9], 1)],
-)
-def test_a_small_screen_has_no_table_without_a_row(lines: int, wanted: list[int], fit: int) -> None:
-    assert tables_that_fit(lines, wanted) == fit
-
-
-@pytest.mark.parametrize("height", [1, 3, 8, 12, 40])
-def test_a_screen_of_any_height_is_drawn(height: int) -> None:
-    brokers = tuple(BrokerRow(number, "host:9092", False, 1, 1, 0) for number in range(3))
-    groups = tuple(GroupRow(f"group-{number}\nspoofed", GroupState.EMPTY, 0, 1, None, None) for number in range(4))
-    topics = (TopicRow("orders", 1, 0, 5, 1.0),)
-    console = Console(file=io.StringIO(), width=80, height=height)
-    with console.capture() as captured:
-        console.print(_screen(_Shown(Frame(brokers, topics, groups, ()), "12:00:00"), height))
-    lines = captured.get().splitlines()
-    assert len(lines) <= max(height, 6)
-    assert not [line for line in lines if line.startswith("spoofed")]
-    assert ("group-0" in captured.get()) == (height > 11)
-    assert ("on a larger terminal" in captured.get()) == (height < 12)
 
 
 def producer(number: int, start: int | None = 100, last: int = 1_000) -> ProducerState:

@@ -11,7 +11,7 @@ from uuid import UUID
 from levada.errors import UnknownTopicOrPartitionError
 from levada.spark.clients import admin_settings
 from levada.spark.source.offsets import Offsets
-from levada.types import TopicPartition
+from levada.types import OF_SPARK, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada import TopicDescription
@@ -164,8 +164,9 @@ class KafkaCluster:
         return {tp: at.offset for tp, at in found.items() if at is not None}
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Commit offsets for a group. Raises GroupError if the group has members."""
-        self._admin.alter_consumer_group_offsets(group_id, offsets, timeout=COMMIT_S)
+        """Commit offsets for a group, marked as those of a Spark query. Raises GroupError if the group has members."""
+        marked = {tp: OffsetAndMetadata(offset, metadata=OF_SPARK) for tp, offset in offsets.items()}
+        self._admin.alter_consumer_group_offsets(group_id, marked, timeout=COMMIT_S)
 
     def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
         """Return the timestamp in ms of the first record from `begin` up to, not including, `end`, by partition.

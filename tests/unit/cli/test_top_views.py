@@ -1,0 +1,161 @@
+"""The tables of `levada top`: pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from levada.cli.top.views import PLACES, Column, Line, Place, Trend, View, Watched, health, view_of
+from looks import TOPICS, look_number
+
+
+def watched(*numbers: int, without: int = 0) -> Watched:
+    seen = Watched()
+    for number in numbers:
+        seen.update(look_number(number))
+    if without:
+        seen.update(look_number(numbers[-1] + 1, without=without))
+    return seen
+
+
+def cells(seen: Watched, *place: str) -> dict[str, dict[str, object]]:
+    """The cells of a table: by the first cell of their line, then by the headings."""
+    view = view_of(place, seen)
+    return {str(line.cells[0]): dict(zip([column.heading for column in view.columns], line.cells, strict=True)) for line in view.lines}
+
+
+def places(seen: Watched) -> list[Place]:
+    """All places that Enter leads to, from the main ones on."""
+    found, left = list[Place](), list(PLACES)
+    while left:
+        place = left.pop()
+        if place not in found:
+            found.append(place)
+            left += [line.leads_to for line in view_of(place, seen).lines if line.leads_to]
+    return found
+
+
+@pytest.mark.parametrize("seen", [watched(1), watched(1, 2, 3), watched(1, 2, without=2)])
+def test_every_place_that_a_line_leads_to_has_a_table(seen: Watched) -> None:
+    found = places(seen)
+    assert {(place[0], len(place)) for place in found} >= {("topics", 1), ("topics", 2), ("topics", 3), ("groups", 2), ("brokers", 2)}
+    for place in found:
+        view = view_of(place, seen)
+        assert all(len(line.cells) == len(view.columns) for line in view.lines)
+        assert len({line.key for line in view.lines}) == len(view.lines)
+        assert view.sorted_by in {"", *(column.heading for column in view.columns)}
+
+
+def test_before_the_first_snapshot_there_is_nothing() -> None:
+    assert all(view_of(place, Watched()).lines == () for place in PLACES)
+    assert health(Watched()) == ("waiting for the first answer", False)
+
+
+def test_rates_come_from_two_snapshots() -> None:
+    assert cells(watched(1), "topics")["orders"]["per s"] is None
+    assert cells(watched(1, 2), "topics")["orders"] == {
+        "topic": "orders",
+        "partitions": 3,
+        "offline": 0,
+        "records": 3 * (9_000 + 2 * 360),
+        "per s": 540.0,
+        "trend": Trend((540.0,)),
+    }
+    assert cells(watched(1, 2), "topics", "orders")["0"]["per s"] == 180.0
+
+
+def test_after_an_outage_there_are_no_rates_until_two_snapshots_follow_one_another() -> None:
+    seen = watched(1, 2)
+    seen.failed()
+    assert cells(seen, "topics")["orders"]["per s"] is None
+    assert cells(seen, "groups", "billing")["orders-0"]["per s"] is None
+    assert cells(seen, "topics")["orders"]["records"] == 3 * (9_000 + 2 * 360)
+    seen.update(look_number(9))
+    assert cells(seen, "topics")["orders"]["per s"] is None
+    seen.update(look_number(10))
+    assert cells(seen, "topics")["orders"]["per s"] == 540.0
+
+
+def test_what_a_lost_broker_led_is_shown_as_last_seen_and_marked() -> None:
+    seen = watched(1, 2, without=1)
+    lines = {str(line.cells[0]): line for line in view_of(("topics", "orders"), seen).lines}
+    assert [(line.is_bad, line.is_stale) for line in lines.values()] == [(True, True), (False, False), (True, False)]
+    assert cells(seen, "topics", "orders")["0"] == {
+        "partition": 0,
+        "leader": None,
+        "replicas": "1,2",
+        "in sync": "2",
+        "start": 0,
+        "end": 9_000 + 2 * 360,
+        "per s": None,
+        "trend": Trend((180.0,)),
+    }
+    assert health(seen)[1]
+    assert health(seen)[0].startswith("8 partitions without a leader; 16 partitions with replicas out of sync")
+
+
+def test_a_group_leads_to_its_consumers_and_to_partitions() -> None:
+    seen = watched(1, 2)
+    billing = {line.key: line for line in view_of(("groups", "billing"), seen).lines}
+    assert billing["orders-1"].leads_to == ("groups", "billing", "billing-1-5f1c")
+    consumer = view_of(billing["orders-1"].leads_to, seen)
+    assert consumer.about == "consumer billing-1 of group billing: on /10.0.0.7, billing-1-5f1c"
+    assert [line.leads_to for line in consumer.lines] == [("topics", "orders", "1")]
+    assert [line.cells[:2] for line in view_of(("topics", "orders", "1"), seen).lines] == [("billing", "billing-1")]
+
+
+def test_a_group_of_a_spark_query_is_among_the_queries() -> None:
+    seen = watched(1, 2)
+    assert list(cells(seen, "spark")) == ["flights-to-lake"]
+    assert cells(seen, "spark")["flights-to-lake"]["lag"] == 900 * 6
+
+
+@pytest.mark.parametrize(
+    "place", [("groups", "gone"), ("groups", "billing", "gone"), ("topics", "gone"), ("topics", "gone", "0"), ("brokers", "9")]
+)
+def test_what_is_gone_has_no_lines(place: Place) -> None:
+    assert view_of(place, watched(1, 2)).lines == ()
+
+
+def test_errors_have_a_place() -> None:
+    seen = Watched()
+    seen.update(look_number(1, faults=("group g: not authorized",)))
+    assert [line.cells for line in view_of(("errors",), seen).lines] == [("group g: not authorized",)]
+    assert health(seen) == ("1 error; 6,540 behind; 3 brokers, 8 topics, 24 partitions", True)
+
+
+COLUMNS = (Column("name", False), Column("lag"))
+VIEW = View("", COLUMNS, tuple(Line(name, (name, lag)) for name, lag in (("b", 3), ("A", None), ("c", 20))), "lag")
+
+
+@pytest.mark.parametrize(
+    ("heading", "reverse", "containing", "names"),
+    [
+        *(("lag", False, "", "cbA"), ("lag", True, "", "bcA"), ("name", False, "", "Abc"), ("name", True, "", "cbA")),
+        *(("", False, "", "bAc"), ("", True, "", "cAb"), ("lag", False, "a", "A"), ("lag", False, "no", "")),
+    ],
+)
+def test_lines_are_sorted_and_chosen(heading: str, reverse: bool, containing: str, names: str) -> None:
+    """Numbers from the largest on, texts from A to Z, and what is not known at the end."""
+    assert "".join(line.key for line in VIEW.ordered(heading, reverse, containing)) == names
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        ((), ""),
+        ((0.0, 0.0), "▁▁"),
+        ((1.0, 8.0), "▂█"),
+        ((0.0, 4.0, 2.0), "▁█▅"),
+        ((-1.0, 5.0), "▁█"),
+        (tuple(map(float, range(9))), "▂▃▄▅▆▇██"),
+    ],
+)
+def test_a_trend_is_drawn_up_to_its_highest_value(values: tuple[float, ...], bars: str) -> None:
+    assert Trend(values).bars(8) == bars
+
+
+def test_trends_of_what_is_gone_are_forgotten() -> None:
+    seen = watched(1, 2, 3)
+    assert ("topics", "emails") in seen.trends
+    seen.update(look_number(4, TOPICS[:3]))
+    assert ("topics", "emails") not in seen.trends
