@@ -38,19 +38,20 @@ MAY_IMPORT = {
     "admin": {"client", "protocol", "record", "wire"},
     "config": {"serialization"},
     "oauth": {"net"},
-    "api": BELOW_API | {"config", "oauth", "serialization"},
+    "api": BELOW_API | {"config", "oauth", "serialization", "formats"},
     "sync": BELOW_API | {"config", "serialization", "api"},
     "aio": BELOW_API | {"config", "serialization", "api"},
     "broker": {"net", "protocol", "record", "wire", "config"},
     "registry": {"config", "net", "serialization"},
+    "formats": {"record", "registry"},
     "otel": {"api"},
     "exactly_once": {"sync"},
-    "spark": {"sync", "config", "record", "registry", "serialization", "exactly_once"},
+    "spark": {"sync", "config", "record", "formats", "serialization", "exactly_once"},
     "compat": {"registry", "wire"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
-OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
-"""Its public names, and what knows neither a registry nor Spark: Avro's values, and what stands before them."""
+OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
+"""Its public names, and what knows no registry: Avro's values, and what stands before them."""
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",
@@ -95,7 +96,7 @@ EXTRAS = {
 EXTRAS_OF = {
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
-    "levada.spark.formats.protobuf_schema": {"google"},
+    "levada.formats.protobuf_schema": {"google"},
     "levada.registry.json_bounds": {"jsonschema"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},
     "levada.net.sasl.kerberos": {"gssapi"},
@@ -155,8 +156,13 @@ def test_nobody_imports_testing() -> None:
 
 def test_spark_is_a_user_of_the_api() -> None:
     inner = {f"levada.{area}" for area in BELOW_API | {"sync", "registry"}}
-    allowed = PUBLIC | {"levada.record.columnar"} | OF_THE_REGISTRY_FOR_SPARK
+    allowed = PUBLIC | {"levada.record.columnar"}
     assert not offences({"spark"}, lambda _, found: ".".join(found.module.split(".")[:2]) in inner and found.module not in allowed)
+
+
+def test_formats_know_columns_and_a_registry_but_no_client() -> None:
+    allowed = OF_THE_REGISTRY_FOR_FORMATS | {"levada.record.columnar"}
+    assert not offences({"formats"}, lambda _, found: area_of(found.module) in {"record", "registry"} and found.module not in allowed)
 
 
 def test_the_command_line_is_a_user_of_the_api() -> None:
@@ -209,7 +215,9 @@ def extras_of(module: Module) -> set[str]:
         return {"pyarrow", "pyspark"} | EXTRAS_OF.get(module.name, set())
     if module.area == "cli":
         return {"typer", "rich", "yaml"} | EXTRAS_OF.get(module.name, set())
-    return {"pyarrow"} if module.name.startswith("levada.record.columnar") else EXTRAS_OF.get(module.name, set())
+    if module.name.startswith(("levada.record.columnar", "levada.formats.")):
+        return {"pyarrow"} | EXTRAS_OF.get(module.name, set())
+    return EXTRAS_OF.get(module.name, set())
 
 
 def test_extras_stay_where_they_belong() -> None:
@@ -220,7 +228,7 @@ def test_columnar_is_loaded_only_by_those_who_use_columns() -> None:
     columnar = "levada.record.columnar"
 
     def is_early(module: Module, found: Import) -> bool:
-        may = module.area in ("spark", "testing") or module.name.startswith(columnar)
+        may = module.area in ("spark", "formats", "testing") or module.name.startswith(columnar)
         return not may and found.module.startswith(columnar) and not (found.lazy or found.typing)
 
     assert not offences(None, is_early)

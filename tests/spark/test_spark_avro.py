@@ -16,8 +16,8 @@ import pytest
 import levada as lv
 from levada.errors import ConfigError
 from levada.registry import RegistryAnswerError, Schema, SchemaReference, SchemaRegistryClient
-from levada.spark.formats.format import arrow_type
 from levada.spark.options.options import source_options
+from levada.spark.types import arrow_type, spark_type
 from levada.testing import EmbeddedRegistry
 
 fastavro = pytest.importorskip("fastavro", reason="the extra avro is not installed")
@@ -59,8 +59,8 @@ def avro(schema: Any) -> Any:
 
 
 def decoded(form: Any, values: Sequence[bytes | None]) -> Any:
-    found = form.decoder().decode(pa.array(values, pa.binary()))
-    assert found.rows.type == arrow_type(form.data_type)
+    found = form.decoder(arrow_type(spark_type(form.kind))).decode(pa.array(values, pa.binary()))
+    assert found.rows.type == arrow_type(spark_type(form.kind))
     return found
 
 
@@ -68,7 +68,8 @@ def one_field(kind: Any, *values: Any) -> tuple[str, list[Any]]:
     schema = record(f=kind)
     form = avro(schema)
     rows = decoded(form, list(written(schema, *({"f": value} for value in values)))).rows
-    return form.data_type["f"].dataType.simpleString(), [row["f"] for row in rows.to_pylist()]
+    found: Any = spark_type(form.kind)
+    return found["f"].dataType.simpleString(), [row["f"] for row in rows.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_years_that_python_does_not_know_are_read() -> None:
 
 def test_a_value_need_not_be_a_record() -> None:
     form = avro("string")
-    assert form.data_type.simpleString() == "string"
+    assert spark_type(form.kind).simpleString() == "string"
     assert decoded(form, [*written("string", "a"), None, b""]).rows.to_pylist() == ["a", None, None]
 
 
@@ -166,9 +167,9 @@ def test_what_is_no_such_avro_is_malformed_and_leaves_the_rest_alone() -> None:
         (json.dumps(record(f="price")), "option 'value.avro.schema': the Avro schema cannot be read: UnknownType: shop.price"),
         (
             json.dumps(record(next=["null", "shop.Order"])),
-            "option 'value.avro.schema': record 'shop.Order' contains itself, which a Spark type cannot",
+            "option 'value.avro.schema': record 'shop.Order' contains itself, which a column cannot",
         ),
-        (json.dumps(record(f=logical("bytes", "decimal", precision=39))), "decimals of up to 38 digits, not of 39"),
+        (json.dumps(record(f=logical("bytes", "decimal", precision=39))), "decimals of up to 38 digits are supported, not of 39"),
         (json.dumps(record(f=["int", "long", "string"])), "a union of both long and another type that Python reads as int"),
     ],
 )
@@ -212,7 +213,7 @@ def test_writers_schemas_are_resolved_to_the_latest_when_the_query_starts(server
     old_id, new_id = register(client, OLD), register(client, NEW)
     form = confluent(server)
     newest_id = register(client, {**NEW, "fields": [*NEW["fields"], {"name": "newest", "type": "int", "default": 0}]})
-    assert form.data_type.simpleString() == "struct<n:bigint,t:timestamp,more:string,blob:binary,p:decimal(4,2)>"
+    assert spark_type(form.kind).simpleString() == "struct<n:bigint,t:timestamp,more:string,blob:binary,p:decimal(4,2)>"
 
     values = written(OLD, {"n": 1, "t": NOON}, schema_id=old_id)
     values += written(NEW, {"n": 2, "t": NOON, "more": "x", "blob": b"y", "p": PRICE}, schema_id=new_id)
@@ -257,7 +258,7 @@ def test_schemas_may_use_others(server: EmbeddedRegistry, client: Any) -> None:
     schema = Schema(json.dumps(record(price="shop.Money")), references=[SchemaReference("shop.Money", "money", 1)])
     schema_id = client.register_schema("orders-value", schema)
     form = confluent(server)
-    assert form.data_type.simpleString() == "struct<price:struct<cents:bigint>>"
+    assert spark_type(form.kind).simpleString() == "struct<price:struct<cents:bigint>>"
     (value,) = written(record(price=money), {"price": {"cents": 5}}, schema_id=schema_id)
     assert decoded(form, [value]).rows.to_pylist() == [{"price": {"cents": 5}}]
 
@@ -353,7 +354,7 @@ def test_credentials_go_to_the_registry() -> None:
     ):
         register(client, OLD)
         form = confluent(server, **{"schema.registry.basic.auth.user.info": "u:p"})
-        assert form.data_type.simpleString() == "struct<n:int,t:timestamp>"
+        assert spark_type(form.kind).simpleString() == "struct<n:int,t:timestamp>"
         assert "u:p" not in repr(form)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from levada.registry import Schema, SchemaRegistryClient
 from levada.spark.options.options import source_options
+from levada.spark.types import arrow_type, spark_type
 from levada.testing import EmbeddedRegistry
 
 fastavro = pytest.importorskip("fastavro", reason="the extra avro is not installed")
@@ -64,7 +65,7 @@ def resolve() -> Iterator[Resolve]:
             form = pickle.loads(pickle.dumps(options.typed.pinned().formats["value"]))
             before = b"\0" + schema_id.to_bytes(4, "big")
             data = [before + (value if isinstance(value, bytes) else encoded(writer, value)) for value in values]
-            return form.decoder().decode(pa.array(data, pa.binary()))
+            return form.decoder(arrow_type(spark_type(form.kind))).decode(pa.array(data, pa.binary()))
 
         yield read
 
@@ -221,8 +222,8 @@ class TestWritersThatContainThemselves:
         assert resolve(writer, record(x="int"), b"\0").malformed.to_pylist() == [True]
 
     def test_are_told_from_those_that_name_a_record_twice(self) -> None:
+        from levada.formats.avro_schema import AvroSchema
         from levada.registry.avro_codec import contains_itself
-        from levada.spark.formats.avro_schema import AvroSchema
 
         twice = AvroSchema((json.dumps(record(a=CREATED, b="Created", c=array_of("Created"))),), "x")
         assert not contains_itself(*twice.parsed_with_names())

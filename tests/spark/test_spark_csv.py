@@ -10,9 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_csv
 
 from levada.errors import ConfigError
+from levada.formats.csv import csv_format
+from levada.formats.string import StringFormat
 from levada.spark.ddl import parse_schema
-from levada.spark.formats.csv import csv_format
-from levada.spark.formats.string import StringFormat
+from levada.spark.pyspark_versions import arrow_schema
+from levada.spark.types import name_of
 
 FIELDS = {
     "n": ("int", "1"),
@@ -45,7 +47,13 @@ OTHERWISE = ["", record(s='""'), record(s='"a ""b"" c"'), record(s='"a"b'), reco
 
 
 def decoded(values: Any, ddl: str = DDL, separator: str = ",") -> Any:
-    chosen = csv_format(parse_schema(ddl, "value.schema"), separator, schema_option="value.schema", separator_option="value.csv.sep")
+    chosen = csv_format(
+        arrow_schema(parse_schema(ddl, "value.schema")),
+        separator,
+        named=name_of,
+        schema_option="value.schema",
+        separator_option="value.csv.sep",
+    )
     return chosen.decoder().decode(pa.array(values, pa.binary()))
 
 

@@ -15,8 +15,8 @@ from pyspark.sql.types import DayTimeIntervalType, StringType, StructField, Stru
 from levada.errors import ConfigError, SerializationError
 from levada.registry import SchemaRegistryClient
 from levada.spark.ddl import parse_schema
-from levada.spark.formats.format import arrow_type
 from levada.spark.options.options import sink_options, source_options
+from levada.spark.types import arrow_type, name_of, spark_type, written_type
 from levada.testing import EmbeddedRegistry
 
 pytest.importorskip("google.protobuf", reason="the extra protobuf is not installed")
@@ -85,13 +85,13 @@ def chosen(name: str = "types.All", form: str = "protobuf", **given: str) -> Any
 
 
 def decoded(form: Any, *values: bytes | None) -> Any:
-    found = form.decoder().decode(pa.array(values, pa.binary()))
-    assert found.rows.type == arrow_type(form.data_type)
+    found = form.decoder(arrow_type(spark_type(form.kind))).decode(pa.array(values, pa.binary()))
+    assert found.rows.type == arrow_type(spark_type(form.kind))
     return found
 
 
 def test_types_are_those_of_from_protobuf_with_room_for_unsigned_numbers() -> None:
-    assert chosen().data_type.simpleString() == TYPES
+    assert spark_type(chosen().kind).simpleString() == TYPES
 
 
 def test_a_message_with_every_field() -> None:
@@ -202,15 +202,15 @@ def test_mistakes_are_said(given: Any, text: str) -> None:
 def encoder(kind: Any, name: str = "types.All", form: str = "protobuf", **given: str) -> Any:
     """Check a column's type as the writer does, and return what encodes batches in a task."""
     made = sink_options({**options(name, form, **given), "topic": "orders"}).formats["value"].pinned()
-    made.check("value", kind)
+    made.check("value", written_type("value", kind), name_of)
     return pickle.loads(pickle.dumps(made)).encoder("value")
 
 
 def test_what_is_written_is_read_again() -> None:
     form = chosen()
     rows = decoded(form, ALL(**FULL).SerializeToString(), None, b"").rows
-    assert encoder(form.data_type)(rows).to_pylist() == [ALL(**FULL).SerializeToString(), None, b""]
-    assert encoder(form.data_type)(rows.slice(1)).to_pylist() == [None, b""]
+    assert encoder(spark_type(form.kind))(rows).to_pylist() == [ALL(**FULL).SerializeToString(), None, b""]
+    assert encoder(spark_type(form.kind))(rows.slice(1)).to_pylist() == [None, b""]
 
 
 TIMES = pa.struct([("at", pa.timestamp("us", "UTC")), ("took", pa.duration("us"))])
@@ -252,7 +252,7 @@ def test_the_first_and_the_last_time_of_a_message() -> None:
 
 def test_a_number_of_no_name_in_an_enum_is_written_as_it_was() -> None:
     form, value = chosen(), ALL(size=7, sizes=[7, 1, -2]).SerializeToString()
-    assert encoder(form.data_type)(decoded(form, value).rows).to_pylist() == [value]
+    assert encoder(spark_type(form.kind))(decoded(form, value).rows).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,8 @@ def test_rows_that_do_not_fit_name_the_column(ddl: str, row: Any, text: str) -> 
 
 @pytest.mark.parametrize("name", ["counts", "places"])
 def test_maps_cannot_hold_null(name: str) -> None:
-    kind = StructType([one for one in chosen().data_type.fields if one.name == name])
+    message: Any = spark_type(chosen().kind)
+    kind = StructType([one for one in message.fields if one.name == name])
     with pytest.raises(SerializationError, match=f"types.All: field '{name}' has a null in its map, but a message .*; it is in row 1 of 2"):
         encoder(kind)(pa.array([{name: []}, {name: [("k", None)]}], arrow_type(kind)))
 

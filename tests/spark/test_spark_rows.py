@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from levada.formats.reading import MalformedError, RowDecoder
 from levada.registry import RegistryError
-from levada.spark.formats.rows import MalformedError, RowDecoder
 
 
 def decoded(kind: pa.DataType, *found: Any) -> Any:

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql.functions import col, struct, to_json
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType, VariantType, YearMonthIntervalType
 
 import levada as lv
 from levada.errors import ConfigError, SerializationError
+from levada.formats.json import JsonWriter, json_texts
 from levada.registry import IncompatibleSchemaError, Schema, SchemaRegistryClient
 from levada.spark.ddl import parse_schema
-from levada.spark.formats.format import arrow_type
-from levada.spark.formats.json_text import JsonSink, json_texts
 from levada.spark.options.options import sink_options, source_options
 from levada.spark.sink.writing import as_records, sink_columns
+from levada.spark.types import arrow_type
 from levada.testing import EmbeddedRegistry
 
 KAFKA = {"kafka.bootstrap.servers": "h:1"}
@@ -58,6 +58,12 @@ def columns_of(value: Any, **given: str) -> Any:
     sink_columns(StructType([StructField("value", kind)]), options.__class__(**{**vars(options), "formats": formats}))
     # A task has a pickled copy.
     return pickle.loads(pickle.dumps(formats["value"])).encoder("value")
+
+
+@pytest.mark.parametrize("kind", [VariantType(), ArrayType(YearMonthIntervalType()), StructType([StructField("v", VariantType())])])
+def test_types_of_spark_alone_are_refused(kind: Any) -> None:
+    with pytest.raises(ConfigError, match=r"column 'value\.f(\.v)?' is (variant|interval year to month), which no format writes; cast it"):
+        columns_of(StructType([StructField("f", kind)]), **{"value.format": "json"})
 
 
 # JSON
@@ -127,7 +133,7 @@ def test_json_looks_for_far_times_in_lists_and_maps_of_the_rows_that_it_writes()
     lists = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2], far)], ["l"])
     maps = pa.StructArray.from_arrays([pa.MapArray.from_arrays([0, 1, 2], ["a", "b"], far)], ["m"])
     for rows, path in ((lists, r"value\.l\.element"), (maps, r"value\.m\.value")):
-        encode = JsonSink().encoder("value")
+        encode = JsonWriter().encoder("value")
         assert encode(rows.slice(0, 1)).to_pylist()[0].endswith((b'Z"]}', b'Z"}}'))
         with pytest.raises(SerializationError, match=rf"column '{path}' is {2**62} µs .* in row 1 of 2"):
             encode(rows)

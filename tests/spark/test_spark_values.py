@@ -9,10 +9,10 @@ import pytest
 
 import levada as lv
 from levada.errors import ConfigError, SerializationError
+from levada.formats.columns import ValueDecoder
 from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import arrow_schema
 from levada.spark.schema import levada_columns, record_schema
-from levada.spark.source.values import ValueDecoder
 
 JSON = {"value.format": "json", "value.schema": "n int, s string"}
 VALUES = [b'{"n":1,"s":"a"}', None, b'{"n":"x","s":"b"}', b"no json", b'{"s":"\xc3\xa9"}', b"\xff"]

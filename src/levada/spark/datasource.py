@@ -8,13 +8,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
+from levada.formats.columns import Typed
 from levada.spark.options.options import SinkOptions, SourceOptions, sink_options, source_options
 from levada.spark.pyspark_versions import for_this_pyspark
 from levada.spark.schema import check_names, check_schema, record_schema
 from levada.spark.sink.writing import BatchWriter, StreamWriter, begin_writing, sink_columns
 from levada.spark.source.batch import BatchReader
 from levada.spark.source.stream import StreamReader
-from levada.spark.source.values import Typed
 
 
 class LevadaDataSource(DataSource):

@@ -26,8 +26,9 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
+from levada.formats.columns import Mode, Typed
 from levada.spark.source.loss import OnLoss
-from levada.spark.source.values import Mode, Typed
+from levada.spark.types import spark_type
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +58,14 @@ TARGET_BYTES = 4 << 20
 
 def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typed = UNTYPED) -> StructType:
     """Return the schema of a source. columns: the columns in this order; empty for all. Raises ConfigError for an unknown column."""
-    types = {**_TYPES, **typed.columns}
+    types = _types(typed)
     check_names(columns, typed)
     names = columns or [name for name in types if include_headers or name != "headers"]
     return StructType([StructField(name, types[name]) for name in names])
+
+
+def _types(typed: Typed) -> dict[str, DataType]:
+    return {**_TYPES, **{name: spark_type(kind) for name, kind in typed.columns.items()}}
 
 
 def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
@@ -75,7 +80,7 @@ def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
 
 def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
     """Raise ConfigError unless the user's schema is a selection of the source's columns. Columns that it leaves out are not read."""
-    types = {**_TYPES, **typed.columns}
+    types = _types(typed)
     if not wanted.fields:
         raise ConfigError("the schema has no column; name at least one")
     for number, field in enumerate(wanted.fields):

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
+from levada.formats.columns import Mode, Typed
+from levada.formats.reading import Format
+from levada.formats.string import StringFormat
 from levada.spark.ddl import parse_schema
-from levada.spark.formats.format import Format
-from levada.spark.formats.json import JsonFormat
-from levada.spark.formats.string import StringFormat
 from levada.spark.options.option_text import REGISTRY, choice, shown
-from levada.spark.source.values import Mode, Typed
+from levada.spark.pyspark_versions import arrow_schema
+from levada.spark.types import name_of
 
 if TYPE_CHECKING:
-    from levada.spark.formats.avro_schema import AvroSchema
-    from levada.spark.formats.format import Settings
-    from levada.spark.formats.protobuf_schema import MessageType
+    import pyarrow as pa
 
+    from levada.formats.avro_schema import AvroSchema
+    from levada.formats.protobuf_schema import MessageType
+
+Settings = tuple[tuple[str, str], ...]
 SIDES = ("key", "value")
 BINARY = "binary"
 _OF_ALL = ("mode", "columnNameOfCorruptRecord")
@@ -109,16 +112,22 @@ class Reading(NamedTuple):
 
 
 def _json(given: SideOptions) -> Format:
-    return JsonFormat(parse_schema(given.required("schema", _SCHEMA_EXAMPLE), given.name("schema")))
+    from levada.formats.json import JsonFormat
+
+    return JsonFormat(_fields(given, _SCHEMA_EXAMPLE))
+
+
+def _fields(given: SideOptions, example: str) -> pa.Schema:
+    return arrow_schema(parse_schema(given.required("schema", example), given.name("schema")))
 
 
 def _csv(given: SideOptions) -> Format:
-    from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
+    from levada.formats.csv import DEFAULT_SEPARATOR, csv_format
 
-    schema = parse_schema(given.required("schema", "'id long, name string'"), given.name("schema"))
+    schema = _fields(given, "'id long, name string'")
     separator = given.get("csv.sep")
     separator = DEFAULT_SEPARATOR if separator is None else separator
-    return csv_format(schema, separator, schema_option=given.name("schema"), separator_option=given.name("csv.sep"))
+    return csv_format(schema, separator, schema_option=given.name("schema"), separator_option=given.name("csv.sep"), named=name_of)
 
 
 def _string(given: SideOptions) -> Format:
@@ -126,14 +135,14 @@ def _string(given: SideOptions) -> Format:
 
 
 def _avro(given: SideOptions) -> Format:
-    from levada.spark.formats.avro import AvroFormat
+    from levada.formats.avro import AvroFormat
 
     return AvroFormat(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
 
 
 def avro_schema(given: SideOptions, text: str) -> AvroSchema:
     """Return the Avro schema in the option's text. Raises ConfigError if no column can have this schema."""
-    from levada.spark.formats.avro_schema import AvroSchema
+    from levada.formats.avro_schema import AvroSchema
 
     schema = AvroSchema((text,), f"option '{given.name('avro.schema')}'")
     schema.shape()
@@ -141,7 +150,7 @@ def avro_schema(given: SideOptions, text: str) -> AvroSchema:
 
 
 def _confluent_avro(given: SideOptions) -> Format:
-    from levada.spark.formats.avro import ConfluentAvroFormat
+    from levada.formats.avro import ConfluentAvroFormat
 
     settings, text = registry_settings(given), given.get("avro.schema")
     if text is None:
@@ -186,19 +195,19 @@ def registry_settings(given: SideOptions) -> Settings:
 
 
 def _protobuf(given: SideOptions) -> Format:
-    from levada.spark.formats.protobuf import ProtobufFormat
+    from levada.formats.protobuf import ProtobufFormat
 
     return ProtobufFormat(message_type(given), has_header=given.format == "confluent-protobuf")
 
 
 def message_type(given: SideOptions) -> MessageType:
     """Return the message that the options name. Raises ConfigError if the message does not exist or no column can have its type."""
-    from levada.spark.formats.protobuf_schema import MessageType
+    from levada.formats.protobuf_schema import MessageType
 
     option = given.name("protobuf.descriptor")
     files = _file_or_base64(given.required("protobuf.descriptor", "a file that protoc --include_imports -o wrote"), option)
-    message = MessageType(files, given.required("protobuf.message", "shop.Order"), given.side)
-    message.spark_type()
+    message = MessageType(files, given.required("protobuf.message", "shop.Order"), (option, given.name("protobuf.message")))
+    message.kind()
     return message
 
 
@@ -207,7 +216,7 @@ def _file_or_base64(text: str, option: str) -> bytes:
 
     text: the path of a file on the driver's machine, or, if no such file can be read, the bytes in base64.
     """
-    from levada.spark.formats.protobuf_schema import holds_files
+    from levada.formats.protobuf_schema import holds_files
 
     if not text.strip():
         raise ConfigError(f"option '{option}' is empty; give a file that protoc --include_imports -o wrote")

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
+from levada.formats.columns import Typed
+from levada.formats.writing import WriteFormat
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
-from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.options.format_options import typed
 from levada.spark.options.java_regex import translate
 from levada.spark.options.keywords import ReadOptions, WriteOptions, names_of
@@ -40,7 +41,6 @@ from levada.spark.source.cluster import Selection
 from levada.spark.source.loss import OnLoss
 from levada.spark.source.offsets import Offsets
 from levada.spark.source.planning import Splitting
-from levada.spark.source.values import Typed
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class SinkOptions:
     spreads: Spreads
     batch_size: int
     topic_timeout_s: float | None
-    formats: Mapping[str, SinkFormat]
+    formats: Mapping[str, WriteFormat]
     exactly_once: ExactlyOnce | None
     client: Mapping[str, str] = field(repr=False)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from levada.config.registry import SerializerConfig
-from levada.spark.formats.sink_format import SinkFormat
+from levada.formats.writing import WriteFormat
 from levada.spark.options.format_options import (
     PROTOBUF_SUFFIXES,
+    Settings,
     SideOptions,
     avro_schema,
     chosen_formats,
@@ -18,9 +19,6 @@ from levada.spark.options.format_options import (
     subject,
 )
 from levada.spark.options.option_text import REGISTRY, boolean
-
-if TYPE_CHECKING:
-    from levada.spark.formats.format import Settings
 
 _REGISTERS = f"{REGISTRY}auto.register.schemas"
 
@@ -32,20 +30,20 @@ class Writing(NamedTuple):
     "value.".
     """
 
-    make: Callable[[SideOptions], SinkFormat]
+    make: Callable[[SideOptions], WriteFormat]
     suffixes: tuple[str, ...]
 
 
-def _json(given: SideOptions) -> SinkFormat:
-    from levada.spark.formats.json_text import JsonSink
+def _json(given: SideOptions) -> WriteFormat:
+    from levada.formats.json import JsonWriter
 
-    return JsonSink()
+    return JsonWriter()
 
 
-def _avro(given: SideOptions) -> SinkFormat:
-    from levada.spark.formats.avro_sink import AvroSink
+def _avro(given: SideOptions) -> WriteFormat:
+    from levada.formats.avro_writing import AvroWriter
 
-    return AvroSink(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
+    return AvroWriter(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
 
 
 def _registers(given: SideOptions) -> bool:
@@ -56,23 +54,23 @@ def _client_settings(given: SideOptions) -> Settings:
     return registry_settings(given._replace(own={name: value for name, value in given.own.items() if name != _REGISTERS}))
 
 
-def _protobuf(given: SideOptions) -> SinkFormat:
-    from levada.spark.formats.protobuf_sink import ProtobufSink
+def _protobuf(given: SideOptions) -> WriteFormat:
+    from levada.formats.protobuf_writing import ProtobufWriter
 
-    return ProtobufSink(message_type(given))
-
-
-def _confluent_protobuf(given: SideOptions) -> SinkFormat:
-    from levada.spark.formats.protobuf_sink import ProtobufSink, Registered
-
-    return ProtobufSink(message_type(given), Registered(_client_settings(given), subject(given), _registers(given)))
+    return ProtobufWriter(message_type(given))
 
 
-def _confluent_avro(given: SideOptions) -> SinkFormat:
-    from levada.spark.formats.avro_sink import ConfluentAvroSink
+def _confluent_protobuf(given: SideOptions) -> WriteFormat:
+    from levada.formats.protobuf_writing import ProtobufWriter, Registered
+
+    return ProtobufWriter(message_type(given), Registered(_client_settings(given), subject(given), _registers(given)))
+
+
+def _confluent_avro(given: SideOptions) -> WriteFormat:
+    from levada.formats.avro_writing import ConfluentAvroWriter
 
     text = given.get("avro.schema")
-    return ConfluentAvroSink(
+    return ConfluentAvroWriter(
         _client_settings(given),
         subject(given),
         given.name("subject" if text is None else "avro.schema"),
@@ -92,7 +90,7 @@ _SUFFIXES = {name: entry.suffixes for name, entry in WRITE.items()}
 SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
 
 
-def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, SinkFormat]:
+def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, WriteFormat]:
     """Return the formats by side ("key", "value"). A side that is written unchanged is left out. Raises ConfigError.
 
     topic: the option topic; None if each row names its topic.

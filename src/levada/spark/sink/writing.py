@@ -22,8 +22,8 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
 from levada.exactly_once.batch import BatchId, SlotName
+from levada.formats.writing import Encode
 from levada.spark.clients import Outstanding, fresh_admin, reused_producer, roles
-from levada.spark.formats.sink_format import Encode
 from levada.spark.options.format_options import SIDES
 from levada.spark.options.options import SinkOptions, Spreads
 from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
@@ -41,6 +41,7 @@ from levada.spark.sink.exactly_once.sealing import (
 from levada.spark.sink.exactly_once.settings import ExactlyOnce
 from levada.spark.sink.spread import Spread, Turn, turn_of_task
 from levada.spark.task import begin_task
+from levada.spark.types import name_of, plain, written_type
 from levada.types import OffsetAndMetadata
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
         logger.warning("column 'timestamp' is not used, because it is %s; with type timestamp it would set the records' timestamps", unused)
     for name, found in types.items():
         if name in options.formats:
-            options.formats[name].check(name, found)
+            options.formats[name].check(name, written_type(name, found), name_of)
         else:
             _check_type(name, found)
     return tuple(types)
@@ -102,8 +103,7 @@ def _check_type(name: str, found: DataType) -> None:
 
 def _is_accepted(name: str, found: DataType) -> bool:
     """Whether a column's type can be written without a format. Text with a collation counts as text."""
-    plain = StringType() if isinstance(found, StringType) else found
-    return plain.simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
+    return plain(found).simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
 
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions, turn: Turn) -> Written:

@@ -16,13 +16,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from levada.errors import LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError, UnknownTopicOrPartitionError
+from levada.formats.columns import ValueDecoder
 from levada.spark.clients import reused_consumer
 from levada.spark.options.options import SourceOptions
 from levada.spark.pyspark_versions import arrow_schema
 from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, levada_columns, slices, to_spark
 from levada.spark.source.cluster import reading_settings
 from levada.spark.source.planning import Span, TaskSpans
-from levada.spark.source.values import ValueDecoder
 from levada.spark.task import begin_task
 from levada.types import TopicPartition
 

@@ -1,14 +1,118 @@
-"""Decodes value by value, for formats whose libraries make Python objects. A bad value makes only its own row malformed."""
+"""The interfaces of a format that reads, its decoder, and the decoder's result; and a decoder for formats that read value by value."""
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
 from levada.errors import KafkaError
-from levada.spark.formats.format import DecodedRows, RowFault
+from levada.registry import SchemaRegistryClient
+
+
+class Fault(Protocol):
+    """Why the value of a row is malformed."""
+
+    @property
+    def row(self) -> int:
+        """The index of the row in the decoded column."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """The reason as the end of a sentence that begins with "the value is", such as "not UTF-8"."""
+        ...
+
+
+class RowFault(NamedTuple):
+    """A fault found by a format that reads values one by one."""
+
+    row: int
+    reason: str
+
+
+class Decoded(Protocol):
+    """The result of decoding a column, with one row per value.
+
+    malformed: true for each value that could not be read completely; its row has the fields that could be read. fault: why the first
+    malformed value is malformed.
+    """
+
+    @property
+    def rows(self) -> pa.Array:
+        """The decoded values, in the format's type. A null value stays null."""
+        ...
+
+    @property
+    def malformed(self) -> pa.BooleanArray:
+        """True for each malformed value; has no nulls."""
+        ...
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why the first malformed value is malformed; None without one."""
+        ...
+
+
+class DecodedRows(NamedTuple):
+    """The Decoded that the formats of this package return."""
+
+    rows: pa.Array
+    malformed: pa.BooleanArray
+    fault: Fault | None
+
+
+class Decoder(Protocol):
+    """Decodes columns of values."""
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a binary column. A malformed value never raises an error; the result reports it."""
+        ...
+
+
+class Format(ABC):
+    """How a reader decodes its keys, or its values. Picklable."""
+
+    is_text: ClassVar[bool] = True
+    """Whether the column for corrupt values shows a malformed value as text. If False, the column shows base64."""
+
+    def pinned(self) -> Self:
+        """Return a copy that has the schema which the registry has now. All that is read with the copy has this schema.
+
+        A format without a registry returns itself.
+        """
+        return self
+
+    @property
+    @abstractmethod
+    def kind(self) -> pa.DataType:
+        """The type of the column of decoded values. Call it only on the format that pinned() returned."""
+
+    @abstractmethod
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
+        """Return a decoder, which one thread may use at a time. Call it only on the format that pinned() returned.
+
+        kind: the type of the column; the format's values are cast to it. None for the format's own type.
+        """
+
+
+Registry: TypeAlias = tuple[tuple[str, Any], ...] | SchemaRegistryClient
+"""Settings of a registry's client, hashable and picklable; or a program's own client."""
+
+
+def client_of(registry: Registry) -> SchemaRegistryClient:
+    """Return the client of a registry. This process has one for equal settings."""
+    return registry if isinstance(registry, SchemaRegistryClient) else _client(os.getpid(), registry)
+
+
+@lru_cache(maxsize=8)
+def _client(process: int, settings: tuple[tuple[str, Any], ...]) -> SchemaRegistryClient:
+    return SchemaRegistryClient(dict(settings))
+
 
 Read = Callable[[bytes], Any]
 _NOT_HELD = (ValueError, TypeError, OverflowError)
@@ -76,7 +180,7 @@ class RowDecoder:
         except _NOT_HELD as fault:
             if end - begin == 1:
                 what = "not of its column's type" if isinstance(fault, TypeError) else "beyond what its column can hold"
-                reasons[begin] = shortened(f"{what}: {fault}")
+                reasons[begin] = _shortened(f"{what}: {fault}")
                 found[begin] = self._nothing
                 return
             middle = (begin + end) // 2
@@ -88,10 +192,10 @@ class RowDecoder:
         return column if column.type.equals(self._kind) else column.cast(self._kind)
 
 
-def shortened(reason: str) -> str:
+def _shortened(reason: str) -> str:
     """Return a reason of readable length: some contain a whole schema, or the whole value."""
     return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]} ..."
 
 
 def _reason(fault: Exception) -> str:
-    return shortened(fault.reason if isinstance(fault, MalformedError) else f"not read: {type(fault).__name__}: {fault}")
+    return _shortened(fault.reason if isinstance(fault, MalformedError) else f"not read: {type(fault).__name__}: {fault}")

@@ -1,4 +1,4 @@
-"""The interface of a format of the sink. A format converts a column to bytes, in the task that writes it."""
+"""The interface of a format that writes: it converts a column to bytes. And an encoder for formats that write value by value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.types import DataType
 
 from levada.errors import SerializationError
 
@@ -16,15 +15,19 @@ Encode = Callable[[pa.Array], pa.Array]
 """Converts a column to a binary column. Null stays null. Raises SerializationError for a row that cannot be written."""
 
 
-class SinkFormat(ABC):
-    """How the sink writes the column key, or the column value. Picklable."""
+Named = Callable[[pa.DataType], str]
+"""Returns the name of a type as the program writes it, for errors."""
+
+
+class WriteFormat(ABC):
+    """How a column of keys, or of values, is written. Picklable."""
 
     def pinned(self) -> Self:
-        """Return a copy that has the registry's current schema and its id. Only the driver calls it, when it makes a writer."""
+        """Return a copy that has the registry's current schema and its id. All that is written with the copy has this schema."""
         return self
 
     @abstractmethod
-    def check(self, column: str, kind: DataType) -> None:
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written. Call it only on the format that pinned() returned."""
 
     @abstractmethod
@@ -66,7 +69,7 @@ LAST_DAY = (date.max - _EPOCH).days
 MICROS_OF_DAY = 86_400_000_000
 FIRST_MICROS = FIRST_DAY * MICROS_OF_DAY
 LAST_MICROS = (LAST_DAY + 1) * MICROS_OF_DAY - 1
-"""The years 0001 to 9999: ISO 8601 and Protobuf have no others, Spark has."""
+"""The years 0001 to 9999: ISO 8601 and Protobuf have no others, Arrow has."""
 
 
 def as_numbers(kind: pa.DataType) -> pa.DataType:

@@ -1,7 +1,7 @@
-"""Typed keys and values: the options key.format and value.format, decoded in the task.
+"""Typed keys and values: Arrow columns of records, whose bytes are decoded by a format.
 
-The column has the type of its format, such as a struct with a schema's fields. The Python worker that fetches the records decodes them, so
-the encoded bytes are sent to the JVM only if a query has columns for them.
+The column has the type of its format, such as a struct with a schema's fields. What cannot be decoded is returned as nulls, left out, or an
+error: the mode decides it, for all formats in the same way.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from functools import reduce
 from typing import Self
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, DataType, StringType
 
 from levada.errors import SerializationError
-from levada.spark.formats.format import Fault, Format
+from levada.formats.reading import Fault, Format
 
 
 class Mode(Enum):
-    """How to handle a key or value that its format cannot read: return the fields that can be read, drop the row, or fail the query."""
+    """How to handle a key or value that its format cannot read: return the fields that can be read, drop the row, or raise an error."""
 
     PERMISSIVE = "permissive"
     DROPMALFORMED = "dropmalformed"
@@ -42,31 +41,32 @@ class Typed:
     raw: Mapping[str, str] = field(default_factory=dict)
 
     def pinned(self) -> Self:
-        """Return a copy whose schemas are looked up in the registry, so that the columns of a query do not change while it runs."""
+        """Return a copy whose schemas are looked up in the registry, so that the columns do not change while records are read."""
         return replace(self, formats={side: chosen.pinned() for side, chosen in self.formats.items()})
 
     @property
-    def columns(self) -> dict[str, DataType]:
+    def columns(self) -> dict[str, pa.DataType]:
         """The types of the columns that these options change or add: decoded keys and values, raw bytes, and corrupt text."""
-        types = {side: chosen.data_type for side, chosen in self.formats.items()}
-        added: dict[str, DataType] = {name: BinaryType() for name in self.raw.values()}
-        return {**types, **added, **({} if self.corrupt is None else {self.corrupt: StringType()})}
+        types = {side: chosen.kind for side, chosen in self.formats.items()}
+        added: dict[str, pa.DataType] = {name: pa.binary() for name in self.raw.values()}
+        return {**types, **added, **({} if self.corrupt is None else {self.corrupt: pa.string()})}
 
     def needs(self, column: str) -> list[str]:
-        """Return the columns of records from which a column of the source is computed."""
+        """Return the columns of records from which a column is computed."""
         if column == self.corrupt:
             return list(self.formats)
         return [side for side, name in self.raw.items() if name == column] or [column]
 
 
 class ValueDecoder:
-    """Decodes keys and values for one task. target: the Arrow schema that Spark expects."""
+    """Decodes keys and values. target: the schema that is wanted; keys and values are cast to its types."""
 
     def __init__(self, typed: Typed, target: pa.Schema) -> None:
         self._typed = typed
         is_needed = typed.corrupt in target.names or typed.mode is not Mode.PERMISSIVE
         self._sides = [side for side in typed.formats if is_needed or side in target.names]
-        self._decoders = {side: typed.formats[side].decoder() for side in self._sides}
+        kinds = {field.name: field.type for field in target}
+        self._decoders = {side: typed.formats[side].decoder(kinds.get(side)) for side in self._sides}
         self._raw = {side: name for side, name in typed.raw.items() if name in target.names}
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:

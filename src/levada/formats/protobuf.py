@@ -1,31 +1,28 @@
-"""value.format=protobuf: plain messages without a header; confluent-protobuf: messages in Confluent's wire format."""
+"""Reads Protobuf messages without a header, and in Confluent's wire format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, ClassVar
 
-from pyspark.sql.types import DataType
+import pyarrow as pa
 
 from levada.errors import SerializationError
-from levada.registry.wire_format import HEADER_SIZE, read_message_path, schema_id_of
-from levada.spark.formats.format import Decoder, Format, arrow_type
-from levada.spark.formats.protobuf_schema import (
+from levada.formats.protobuf_schema import (
     DECODE_ERRORS,
     DURATION,
     ENUM,
     MESSAGES,
     TIMESTAMP,
     UNKNOWN_LABEL,
-    UNSIGNED_64,
     MessageType,
     entry_of,
     is_map,
     is_repeated,
 )
-from levada.spark.formats.rows import MalformedError, Read, RowDecoder
+from levada.formats.reading import Decoder, Format, MalformedError, Read, RowDecoder
+from levada.registry.wire_format import HEADER_SIZE, read_message_path, schema_id_of
 
 Convert = Callable[[Any], Any]
 
@@ -39,14 +36,14 @@ class ProtobufFormat(Format):
     is_text: ClassVar[bool] = False
 
     @property
-    def data_type(self) -> DataType:
-        """The type that Spark's from_protobuf returns for the message."""
-        return self.message.spark_type()
+    def kind(self) -> pa.DataType:
+        """The Arrow type of the message."""
+        return self.message.kind()
 
-    def decoder(self) -> Decoder:
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
-        read = message_reader(self.message)
-        return RowDecoder(_behind_header(read, self.message) if self.has_header else read, arrow_type(self.data_type))
+        read, built = message_reader(self.message), self.kind
+        return RowDecoder(_behind_header(read, self.message) if self.has_header else read, built if kind is None else kind, built)
 
 
 def _behind_header(read: Read, message: MessageType) -> Read:
@@ -122,8 +119,6 @@ def _field(one: Any) -> Convert | None:
 def _single(one: Any) -> Convert | None:
     if one.type == ENUM:
         return _enum(one.enum_type)
-    if one.type in UNSIGNED_64:
-        return Decimal
     if one.type in MESSAGES:
         return _BUILT_IN.get(one.message_type.full_name) or _row(one.message_type)
     return None

@@ -1,8 +1,4 @@
-"""The Spark type of a Protobuf message, from its descriptor. Uses the package protobuf.
-
-The types are those of Spark's from_protobuf, except for unsigned numbers, which Spark reads as negative if they are large: uint32 is a long
-here and uint64 a decimal(20,0), as with Spark's option upcast.unsigned.ints.
-"""
+"""The Arrow type of a Protobuf message, from its descriptor. Uses the package protobuf."""
 
 from __future__ import annotations
 
@@ -11,23 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from levada.errors import ConfigError
 
@@ -52,52 +32,61 @@ TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
 UNKNOWN_LABEL = "UNKNOWN_ENUM_VALUE_"
 """Prefix of the text for an enum's number without a name. The enum's name and the number follow."""
-_UINT64 = DecimalType(20, 0)
-_SCALARS: Mapping[int, DataType] = {
-    FieldDescriptor.TYPE_BOOL: BooleanType(),
-    FieldDescriptor.TYPE_INT32: IntegerType(),
-    FieldDescriptor.TYPE_SINT32: IntegerType(),
-    FieldDescriptor.TYPE_SFIXED32: IntegerType(),
-    FieldDescriptor.TYPE_UINT32: LongType(),
-    FieldDescriptor.TYPE_FIXED32: LongType(),
-    FieldDescriptor.TYPE_INT64: LongType(),
-    FieldDescriptor.TYPE_SINT64: LongType(),
-    FieldDescriptor.TYPE_SFIXED64: LongType(),
-    FieldDescriptor.TYPE_UINT64: _UINT64,
-    FieldDescriptor.TYPE_FIXED64: _UINT64,
-    FieldDescriptor.TYPE_FLOAT: FloatType(),
-    FieldDescriptor.TYPE_DOUBLE: DoubleType(),
-    FieldDescriptor.TYPE_STRING: StringType(),
-    FieldDescriptor.TYPE_BYTES: BinaryType(),
-    FieldDescriptor.TYPE_ENUM: StringType(),
+_SCALARS: Mapping[int, pa.DataType] = {
+    FieldDescriptor.TYPE_BOOL: pa.bool_(),
+    FieldDescriptor.TYPE_INT32: pa.int32(),
+    FieldDescriptor.TYPE_SINT32: pa.int32(),
+    FieldDescriptor.TYPE_SFIXED32: pa.int32(),
+    FieldDescriptor.TYPE_UINT32: pa.uint32(),
+    FieldDescriptor.TYPE_FIXED32: pa.uint32(),
+    FieldDescriptor.TYPE_INT64: pa.int64(),
+    FieldDescriptor.TYPE_SINT64: pa.int64(),
+    FieldDescriptor.TYPE_SFIXED64: pa.int64(),
+    FieldDescriptor.TYPE_UINT64: pa.uint64(),
+    FieldDescriptor.TYPE_FIXED64: pa.uint64(),
+    FieldDescriptor.TYPE_FLOAT: pa.float32(),
+    FieldDescriptor.TYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.TYPE_STRING: pa.string(),
+    FieldDescriptor.TYPE_BYTES: pa.binary(),
+    FieldDescriptor.TYPE_ENUM: pa.string(),
 }
-_BUILT_IN: Mapping[str, DataType] = {TIMESTAMP: TimestampType(), DURATION: DayTimeIntervalType()}
+_BUILT_IN: Mapping[str, pa.DataType] = {TIMESTAMP: pa.timestamp("us", "UTC"), DURATION: pa.duration("us")}
+_NOTHING = pa.struct([])
 
 
 @dataclass(frozen=True)
 class MessageType:
-    """A message by its full name. files: a serialized FileDescriptorSet. side: key or value, for the names of options in errors."""
+    """A message by its full name. files: a serialized FileDescriptorSet. options: the options that give files and name, for errors."""
 
     files: bytes = field(repr=False)
     name: str
-    side: str = field(compare=False)
+    options: tuple[str, str] = field(compare=False)
+
+    @classmethod
+    def of(cls, descriptor: Any, option: str) -> MessageType:
+        """Return the message of a descriptor that protoc's code has. option: the option that gives it, for errors."""
+        files: dict[str, bytes] = {}
+        _collect(descriptor.file, files)
+        found = FileDescriptorSet()
+        for data in files.values():
+            found.file.add().ParseFromString(data)
+        return cls(found.SerializeToString(), descriptor.full_name, (option, option))
 
     def message_class(self) -> Any:
         """Return the class of the message. Raises ConfigError that names the option."""
-        return _message_class(self.files, self.name, self.side)
+        return _message_class(self.files, self.name, self.options)
 
     @property
     def descriptor(self) -> Any:
         """The message's descriptor. Raises ConfigError."""
         return self.message_class().DESCRIPTOR
 
-    def spark_type(self) -> StructType:
-        """Return the type of the column. Raises ConfigError."""
-        kind = spark_type(self.descriptor, f"option '{self.side}.protobuf.message'", ())
-        if not isinstance(kind, StructType):
-            raise ConfigError(
-                f"option '{self.side}.protobuf.message': {self.name} alone is not a column; name a message that has it as a field"
-            )
+    def kind(self) -> pa.DataType:
+        """Return the type of the column, a struct. Raises ConfigError."""
+        where = f"option '{self.options[1]}'"
+        kind = message_kind(self.descriptor, where, ())
+        if not pa.types.is_struct(kind):
+            raise ConfigError(f"{where}: {self.name} alone is not a column; name a message that has it as a field")
         return kind
 
     def path(self) -> tuple[int, ...]:
@@ -112,6 +101,13 @@ class MessageType:
         return tuple(indexes)
 
 
+def _collect(file: Any, files: dict[str, bytes]) -> None:
+    """Add a file's serialized descriptor to `files`, after those of the files that it imports."""
+    for imported in file.dependencies:
+        _collect(imported, files)
+    files.setdefault(file.name, file.serialized_pb)
+
+
 def holds_files(data: bytes) -> bool:
     """Whether bytes are a FileDescriptorSet with at least one file."""
     try:
@@ -121,13 +117,14 @@ def holds_files(data: bytes) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _message_class(files: bytes, name: str, side: str) -> Any:
+def _message_class(files: bytes, name: str, options: tuple[str, str]) -> Any:
+    of_files, of_name = options
     try:
         found = {file.name: file for file in FileDescriptorSet.FromString(files).file}
     except DecodeError as fault:
-        raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: {fault}") from None
+        raise ConfigError(f"option '{of_files}' holds no FileDescriptorSet: {fault}") from None
     if not found:
-        raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: there is no file in it")
+        raise ConfigError(f"option '{of_files}' holds no FileDescriptorSet: there is no file in it")
     pool = DescriptorPool()
     added: set[str] = set()
     try:
@@ -135,15 +132,13 @@ def _message_class(files: bytes, name: str, side: str) -> Any:
             _add(pool, found, file_name, added)
     except (KeyError, TypeError) as fault:
         raise ConfigError(
-            f"option '{side}.protobuf.descriptor' does not hold all files that are imported: {fault}; make it with protoc --include_imports"
+            f"option '{of_files}' does not hold all files that are imported: {fault}; make it with protoc --include_imports"
         ) from None
     try:
         return class_of(pool.FindMessageTypeByName(name))
     except KeyError:
         names = sorted(_names(found.values()))
-        raise ConfigError(
-            f"option '{side}.protobuf.message': there is no message '{name}'; there are {', '.join(names) or 'none'}"
-        ) from None
+        raise ConfigError(f"option '{of_name}': there is no message '{name}'; there are {', '.join(names) or 'none'}") from None
 
 
 def _add(pool: Any, found: Mapping[str, Any], name: str, added: set[str]) -> None:
@@ -160,30 +155,30 @@ def _names(files: Any) -> list[str]:
     return [f"{file.package}.{message.name}".lstrip(".") for file in files for message in file.message_type]
 
 
-def spark_type(message: Any, where: str, within: tuple[str, ...]) -> DataType:
-    """Return the Spark type of a message. within: the messages that contain it. Raises ConfigError for a message that contains itself."""
+def message_kind(message: Any, where: str, within: tuple[str, ...]) -> pa.DataType:
+    """Return the Arrow type of a message. within: the messages that contain it. Raises ConfigError for a message that contains itself."""
     if message.full_name in _BUILT_IN:
         return _BUILT_IN[message.full_name]
     if message.full_name in within:
-        raise ConfigError(f"{where}: message '{message.full_name}' contains itself, which a Spark type cannot")
+        raise ConfigError(f"{where}: message '{message.full_name}' contains itself, which a column cannot")
     around = (*within, message.full_name)
-    kinds = {one.name: field_type(one, where, around) for one in message.fields}
-    return StructType([StructField(name, kind) for name, kind in kinds.items() if kind != StructType()])
+    kinds = {one.name: field_kind(one, where, around) for one in message.fields}
+    return pa.struct([(name, kind) for name, kind in kinds.items() if kind != _NOTHING])
 
 
-def field_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataType:
-    """Return the Spark type of a field. where: names the option, for errors. within: see spark_type()."""
+def field_kind(one: Any, where: str = "", within: tuple[str, ...] = ()) -> pa.DataType:
+    """Return the Arrow type of a field. where: names the option, for errors. within: see message_kind()."""
     if is_map(one):
         key, value = entry_of(one)
-        kind = single_type(value, where, within)
-        return kind if kind == StructType() else MapType(single_type(key, where, within), kind)
-    kind = single_type(one, where, within)
-    return ArrayType(kind) if is_repeated(one) and kind != StructType() else kind
+        kind = single_kind(value, where, within)
+        return kind if kind == _NOTHING else pa.map_(single_kind(key, where, within), kind)
+    kind = single_kind(one, where, within)
+    return pa.list_(pa.field("element", kind)) if is_repeated(one) and kind != _NOTHING else kind
 
 
-def single_type(one: Any, where: str = "", within: tuple[str, ...] = ()) -> DataType:
-    """Return the Spark type of one value of a field. A repeated field has several such values. within: see spark_type()."""
-    return spark_type(one.message_type, where, within) if one.type in MESSAGES else _SCALARS[one.type]
+def single_kind(one: Any, where: str = "", within: tuple[str, ...] = ()) -> pa.DataType:
+    """Return the Arrow type of one value of a field. A repeated field has several such values. within: see message_kind()."""
+    return message_kind(one.message_type, where, within) if one.type in MESSAGES else _SCALARS[one.type]
 
 
 def is_repeated(one: Any) -> bool:
@@ -197,7 +192,7 @@ def class_of(message: Any) -> Any:
 
 
 def is_time(message: Any) -> bool:
-    """Whether a message is a Timestamp or a Duration. These are not structs in Spark."""
+    """Whether a message is a Timestamp or a Duration. These are not structs in Arrow."""
     return message.full_name in _BUILT_IN
 
 

@@ -1,7 +1,8 @@
-"""value.format=json of the sink: writes Arrow columns as JSON, a whole column at a time.
+"""JSON: objects with the fields of a schema.
 
-The text is the same as from Spark's to_json: fields that are null are left out, null elements of arrays and values of maps are written;
-binary is base64; NaN and infinities are strings. Times are ISO 8601 in UTC with microseconds; to_json cuts them to milliseconds.
+Values are read by levada's own JSON reader (docs/JSON.md), and written a whole column at a time. The text is the same as from Spark's
+to_json: fields that are null are left out, null elements of arrays and values of maps are written; binary is base64; NaN and infinities are
+strings. Times are ISO 8601 in UTC with microseconds; to_json cuts them to milliseconds.
 """
 
 from __future__ import annotations
@@ -10,40 +11,44 @@ import base64
 import json
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    MapType,
-    NullType,
-    NumericType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from levada.errors import ConfigError, SerializationError
-from levada.spark.formats.sink_format import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, Encode, SinkFormat
+from levada.formats.reading import Decoder, Format
+from levada.formats.writing import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, Encode, Named, WriteFormat
 
-_PLAIN = (BinaryType, BooleanType, DateType, DecimalType, NullType, NumericType, StringType, TimestampNTZType, TimestampType)
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 
 
-class JsonSink(SinkFormat):
+@dataclass(frozen=True)
+class JsonFormat(Format):
+    """JSON objects. schema: the fields to read."""
+
+    schema: pa.Schema
+
+    @property
+    def kind(self) -> pa.DataType:
+        """A struct of the fields."""
+        return pa.struct(list(self.schema))
+
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
+        """Return a decoder."""
+        from levada.record.columnar import JsonDecoder
+
+        return JsonDecoder(self.schema)
+
+
+class JsonWriter(WriteFormat):
     """Writes a struct column as JSON objects."""
 
-    def check(self, column: str, kind: DataType) -> None:
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
-        if not isinstance(kind, StructType):
-            raise ConfigError(f"column '{column}' must be a struct to be written as JSON, but is {kind.simpleString()}; use struct(...)")
-        _check(column, kind)
+        if not pa.types.is_struct(kind):
+            raise ConfigError(f"column '{column}' must be a struct to be written as JSON, but is {named(kind)}; use struct(...)")
+        _check(column, kind, named)
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
@@ -56,20 +61,21 @@ class JsonSink(SinkFormat):
         return encode
 
 
-def _check(path: str, kind: DataType) -> None:
-    if isinstance(kind, StructType):
-        if not kind.fields:
+def _check(path: str, kind: pa.DataType, named: Named) -> None:
+    is_ = pa.types
+    if is_.is_struct(kind):
+        if not kind.num_fields:
             raise ConfigError(f"column '{path}' is a struct without fields; leave it out")
-        for field in kind.fields:
-            _check(f"{path}.{field.name}", field.dataType)
-    elif isinstance(kind, ArrayType):
-        _check(path, kind.elementType)
-    elif isinstance(kind, MapType):
-        if not isinstance(kind.keyType, StringType):
-            raise ConfigError(f"column '{path}': JSON has strings as keys of a map, not {kind.keyType.simpleString()}; cast them")
-        _check(path, kind.valueType)
-    elif not isinstance(kind, _PLAIN):
-        raise ConfigError(f"column '{path}' is {kind.simpleString()}, which is not written as JSON; cast it")
+        for field in kind:
+            _check(f"{path}.{field.name}", field.type, named)
+    elif is_.is_list(kind) or is_.is_large_list(kind):
+        _check(path, kind.value_type, named)
+    elif is_.is_map(kind):
+        if not is_.is_string(kind.key_type):
+            raise ConfigError(f"column '{path}': JSON has strings as keys of a map, not {named(kind.key_type)}; cast them")
+        _check(path, kind.item_type, named)
+    elif not any(is_of(kind) for is_of in _PLAIN):
+        raise ConfigError(f"column '{path}' is {named(kind)}, which is not written as JSON; cast it")
 
 
 def _far_time(column: str, array: pa.Array) -> SerializationError:
@@ -207,3 +213,11 @@ _TEXTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Strin
     (pa.types.is_floating, _floats),
 )
 """How to write types whose JSON differs from Arrow's own text."""
+
+_PLAIN = (
+    *(is_of for is_of, _ in _TEXTS),
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_integer,
+    pa.types.is_null,
+)

@@ -1,4 +1,4 @@
-"""A struct column written as Protobuf messages: value.format=protobuf and confluent-protobuf of the sink."""
+"""Writes struct columns as Protobuf messages, without a header or in Confluent's wire format."""
 
 from __future__ import annotations
 
@@ -6,25 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StructType,
-)
+import pyarrow as pa
 
 from levada.errors import ConfigError
-from levada.registry import ProtobufSerializer
-from levada.spark.formats.format import Settings, registry
-from levada.spark.formats.protobuf_schema import (
+from levada.formats.protobuf_schema import (
     ENCODE_ERRORS,
     ENUM,
     MESSAGES,
@@ -34,22 +19,25 @@ from levada.spark.formats.protobuf_schema import (
     MessageType,
     class_of,
     entry_of,
-    field_type,
+    field_kind,
     is_map,
     is_repeated,
     is_time,
-    single_type,
+    single_kind,
 )
-from levada.spark.formats.sink_format import FIRST_MICROS, LAST_MICROS, Encode, SinkFormat, row_by_row
+from levada.formats.reading import Registry, client_of
+from levada.formats.writing import FIRST_MICROS, LAST_MICROS, Encode, Named, WriteFormat, row_by_row
+from levada.registry import ProtobufSerializer
 
 Convert = Callable[[Any], Any]
-_NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
-    IntegerType: (ByteType, ShortType),
-    LongType: (ByteType, ShortType, IntegerType),
-    DecimalType: (ByteType, ShortType, IntegerType, LongType),
-    DoubleType: (FloatType,),
+_NARROWER: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
+    pa.int32(): (pa.int8(), pa.int16()),
+    pa.int64(): (pa.int8(), pa.int16(), pa.int32()),
+    pa.uint32(): (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    pa.uint64(): (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    pa.float64(): (pa.float32(),),
 }
-"""By type of a field, the narrower column types that it accepts."""
+"""By type of a field, the other column types that it accepts. Unsigned fields accept signed numbers; a negative one is an error."""
 _MOST_DURATION_S = 315_576_000_000
 """10,000 years: the limit in duration.proto."""
 
@@ -58,23 +46,23 @@ _MOST_DURATION_S = 315_576_000_000
 class Registered:
     """The schema registry and the subject. registers: whether to register the schema, or only to look it up."""
 
-    settings: Settings = field(repr=False)
+    registry: Registry = field(repr=False)
     subject: str
     registers: bool
 
 
 @dataclass(frozen=True)
-class ProtobufSink(SinkFormat):
+class ProtobufWriter(WriteFormat):
     """Writes Protobuf messages. registered: the registry for Confluent's wire format; None for messages without a header."""
 
     message: MessageType
     registered: Registered | None = None
 
-    def check(self, column: str, kind: DataType) -> None:
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
-        if not isinstance(kind, StructType):
-            raise ConfigError(f"column '{column}' must be a struct to be written as {self.message.name}, but is {kind.simpleString()}")
-        _check_fields(column, kind, self.message.descriptor)
+        if not pa.types.is_struct(kind):
+            raise ConfigError(f"column '{column}' must be a struct to be written as {self.message.name}, but is {named(kind)}")
+        _Fit(named).check_fields(column, kind, self.message.descriptor)
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
@@ -91,51 +79,60 @@ class ProtobufSink(SinkFormat):
             return lambda message: bytes(message.SerializeToString())
         subject, registers = self.registered.subject, self.registered.registers
         return ProtobufSerializer(
-            registry(self.registered.settings),
+            client_of(self.registered.registry),
             self.message.message_class(),
             subject_name_strategy=lambda *_: subject,
             auto_register_schemas=registers,
         )
 
 
-def _check_fields(path: str, kind: StructType, message: Any) -> None:
-    """Raise ConfigError with the path of the first field that cannot be written."""
-    described = message.fields_by_name
-    for one in kind.fields:
-        if one.name not in described:
-            raise ConfigError(
-                f"column '{path}' has a field '{one.name}', and the message {message.full_name} has only {', '.join(described)}"
-            )
-        _check(f"{path}.{one.name}", one.dataType, described[one.name])
+class _Fit:
+    """Checks whether a column can be written as a message. named: returns the name of a type for errors."""
+
+    def __init__(self, named: Named) -> None:
+        self._named = named
+
+    def check_fields(self, path: str, kind: pa.DataType, message: Any) -> None:
+        """Raise ConfigError with the path of the first field that cannot be written."""
+        described = message.fields_by_name
+        for one in kind:
+            if one.name not in described:
+                raise ConfigError(
+                    f"column '{path}' has a field '{one.name}', and the message {message.full_name} has only {', '.join(described)}"
+                )
+            self._check(f"{path}.{one.name}", one.type, described[one.name])
+
+    def _check(self, path: str, kind: pa.DataType, one: Any) -> None:
+        if is_map(one) and pa.types.is_map(kind):
+            key, value = entry_of(one)
+            self._check_single(path, kind.key_type, key)
+            self._check_single(path, kind.item_type, value)
+        elif is_repeated(one) and not is_map(one) and pa.types.is_list(kind):
+            self._check_single(f"{path}.element", kind.value_type, one)
+        elif is_repeated(one):
+            raise self._misfit(path, kind, field_kind(one))
+        else:
+            self._check_single(path, kind, one)
+
+    def _check_single(self, path: str, kind: pa.DataType, one: Any) -> None:
+        if one.type in MESSAGES and not is_time(one.message_type):
+            if not pa.types.is_struct(kind):
+                raise self._misfit(path, kind, single_kind(one))
+            self.check_fields(path, kind, one.message_type)
+        elif not _is_accepted(kind, single_kind(one)):
+            raise self._misfit(path, kind, single_kind(one))
+
+    def _misfit(self, path: str, kind: pa.DataType, wanted: pa.DataType) -> ConfigError:
+        return ConfigError(f"column '{path}' is {self._named(kind)}, but the message has {self._named(wanted)} there; cast it")
 
 
-def _check(path: str, kind: DataType, one: Any) -> None:
-    if is_map(one) and isinstance(kind, MapType):
-        key, value = entry_of(one)
-        _check_single(path, kind.keyType, key)
-        _check_single(path, kind.valueType, value)
-    elif is_repeated(one) and not is_map(one) and isinstance(kind, ArrayType):
-        _check_single(f"{path}.element", kind.elementType, one)
-    elif is_repeated(one):
-        raise _misfit(path, kind, field_type(one))
-    else:
-        _check_single(path, kind, one)
-
-
-def _check_single(path: str, kind: DataType, one: Any) -> None:
-    if one.type in MESSAGES and not is_time(one.message_type):
-        if not isinstance(kind, StructType):
-            raise _misfit(path, kind, single_type(one))
-        _check_fields(path, kind, one.message_type)
-        return
-    wanted = single_type(one)
-    if isinstance(kind, (type(wanted), NullType, *_NARROWER.get(type(wanted), ()))) and getattr(kind, "scale", 0) == 0:
-        return
-    raise _misfit(path, kind, wanted)
-
-
-def _misfit(path: str, kind: DataType, wanted: DataType) -> ConfigError:
-    return ConfigError(f"column '{path}' is {kind.simpleString()}, but the message has {wanted.simpleString()} there; cast it")
+def _is_accepted(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return bool(wanted == pa.uint64() and kind.scale == 0)
+    if pa.types.is_timestamp(kind):
+        return pa.types.is_timestamp(wanted) and kind.tz is not None
+    is_bytes = wanted == pa.binary() and pa.types.is_fixed_size_binary(kind)
+    return is_bytes or pa.types.is_null(kind) or kind in (wanted, *_NARROWER.get(wanted, ()))
 
 
 def _arguments(message: Any) -> Convert:

@@ -1,77 +1,59 @@
-"""A column written as Avro: value.format=avro and confluent-avro of the sink."""
+"""Writes columns as plain Avro, and as Avro in Confluent's wire format."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from levada.errors import ConfigError
+from levada.formats.avro import latest_schema
+from levada.formats.avro_conversion import Convert, each, fields, unless_null, with_defaults
+from levada.formats.avro_schema import MILLISECONDS, AvroSchema, default_of, logical_of
+from levada.formats.reading import Registry, client_of
+from levada.formats.writing import Encode, Named, WriteFormat, row_by_row
 from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
 from levada.registry.avro_codec import RECORDS, WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
 from levada.registry.wire_format import header
-from levada.spark.formats.avro import latest_schema
-from levada.spark.formats.avro_defaults import default_of
-from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, logical_of
-from levada.spark.formats.avro_values import Convert, each, fields, unless_null, with_defaults
-from levada.spark.formats.format import Settings, registry
-from levada.spark.formats.sink_format import Encode, SinkFormat, row_by_row
 
-_WHOLE = (ByteType, ShortType, IntegerType)
-_ACCEPTED: Mapping[str, tuple[type[DataType], ...]] = {
-    "null": (NullType,),
-    "boolean": (BooleanType,),
+_WHOLE = (pa.types.is_int8, pa.types.is_int16, pa.types.is_int32)
+_ACCEPTED: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "null": (pa.types.is_null,),
+    "boolean": (pa.types.is_boolean,),
     "int": _WHOLE,
-    "long": (*_WHOLE, LongType),
-    "float": (FloatType,),
-    "double": (FloatType, DoubleType),
-    "string": (StringType,),
-    "enum": (StringType,),
-    "bytes": (BinaryType,),
-    "fixed": (BinaryType,),
+    "long": (*_WHOLE, pa.types.is_int64),
+    "float": (pa.types.is_float32,),
+    "double": (pa.types.is_float32, pa.types.is_float64),
+    "string": (pa.types.is_string,),
+    "enum": (pa.types.is_string,),
+    "bytes": (pa.types.is_binary, pa.types.is_fixed_size_binary),
+    "fixed": (pa.types.is_binary, pa.types.is_fixed_size_binary),
 }
-_ACCEPTED_LOGICAL: Mapping[str, tuple[type[DataType], ...]] = {
-    "date": (DateType,),
-    "timestamp-millis": (TimestampType,),
-    "timestamp-micros": (TimestampType,),
-    "local-timestamp-millis": (TimestampNTZType,),
-    "local-timestamp-micros": (TimestampNTZType,),
+"""By Avro type: the tests of Arrow types that are written as it."""
+_TIMES: Mapping[str, tuple[Callable[[pa.DataType], bool], bool]] = {
+    "date": (pa.types.is_date, False),
+    "timestamp-millis": (pa.types.is_timestamp, True),
+    "timestamp-micros": (pa.types.is_timestamp, True),
+    "local-timestamp-millis": (pa.types.is_timestamp, False),
+    "local-timestamp-micros": (pa.types.is_timestamp, False),
 }
+"""By logical type: the test of the Arrow type, and whether a timestamp needs a zone."""
 
 
 @dataclass(frozen=True)
-class AvroSink(SinkFormat):
+class AvroWriter(WriteFormat):
     """Writes values by one schema. before: bytes before each value, such as the header with the schema's id."""
 
     schema: AvroSchema
     before: bytes = b""
 
-    def check(self, column: str, kind: DataType) -> None:
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
         names: dict[str, Any] = {}
-        _Fit(names).check(column, kind, self.schema.parsed(names))
+        _Fit(names, named).check(column, kind, self.schema.parsed(names))
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
@@ -89,31 +71,31 @@ class AvroSink(SinkFormat):
 
 
 @dataclass(frozen=True)
-class ConfluentAvroSink(SinkFormat):
+class ConfluentAvroWriter(WriteFormat):
     """Avro in Confluent's wire format.
 
     schema: the schema to write with; None for the latest schema of the subject. registers: whether to register the schema, or only to look
     it up. option: the option that gives schema or subject, for errors.
     """
 
-    settings: Settings = field(repr=False)
+    registry: Registry = field(repr=False)
     subject: str
     option: str
     schema: AvroSchema | None
     registers: bool
-    written: AvroSink | None = None
+    written: AvroWriter | None = None
 
     def pinned(self) -> Self:
         """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
         if self.schema is None:
-            schema_id, schema = latest_schema(self.settings, self.subject, self.option)
+            schema_id, schema = latest_schema(self.registry, self.subject, self.option)
             schema.shape()
         else:
             schema_id, schema = self._id_of(Schema(self.schema.texts[-1])), self.schema
-        return replace(self, written=AvroSink(schema, header(schema_id)))
+        return replace(self, written=AvroWriter(schema, header(schema_id)))
 
     def _id_of(self, schema: Schema) -> int:
-        client = registry(self.settings)
+        client = client_of(self.registry)
         try:
             return client.register_schema(self.subject, schema) if self.registers else client.lookup_schema(self.subject, schema).schema_id
         except RegistryNotFoundError as missing:
@@ -125,56 +107,57 @@ class ConfluentAvroSink(SinkFormat):
             refused.add_note(f"option '{self.option}': the schema was to be registered under '{self.subject}'")
             raise
 
-    def check(self, column: str, kind: DataType) -> None:
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
-        self._pinned.check(column, kind)
+        self._pinned.check(column, kind, named)
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
         return self._pinned.encoder(column)
 
     @property
-    def _pinned(self) -> AvroSink:
+    def _pinned(self) -> AvroWriter:
         assert self.written is not None, "not pinned"
         return self.written
 
 
 class _Fit:
-    """Checks whether a Spark type can be written by an Avro schema. names: the schema's named types."""
+    """Checks whether an Arrow type can be written by an Avro schema. names: the schema's named types. named: names a type in errors."""
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Mapping[str, Any], named: Named) -> None:
         self._names = names
+        self._named = named
 
-    def check(self, path: str, kind: DataType, schema: Any) -> None:
+    def check(self, path: str, kind: pa.DataType, schema: Any) -> None:
         """Raise ConfigError with the path of the first field that cannot be written."""
         schema = self._without_null(path, self._names.get(schema, schema) if isinstance(schema, str) else schema)
         of = kind_of(schema)
-        if of in RECORDS and isinstance(kind, StructType):
+        if of in RECORDS and pa.types.is_struct(kind):
             self._check_fields(path, kind, schema)
-        elif of == "array" and isinstance(kind, ArrayType):
-            self.check(f"{path}.element", kind.elementType, schema["items"])
-        elif of == "map" and isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-            self.check(f"{path}.value", kind.valueType, schema["values"])
-        elif not isinstance(kind, NullType) and not _is_accepted(kind, schema):
+        elif of == "array" and pa.types.is_list(kind):
+            self.check(f"{path}.element", kind.value_type, schema["items"])
+        elif of == "map" and pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+            self.check(f"{path}.value", kind.item_type, schema["values"])
+        elif not pa.types.is_null(kind) and not _is_accepted(kind, schema):
             meant = logical_of(schema)
             raise ConfigError(
-                f"column '{path}' is {kind.simpleString()}, but the Avro schema has {of}{f' ({meant})' if meant else ''} there; cast it"
+                f"column '{path}' is {self._named(kind)}, but the Avro schema has {of}{f' ({meant})' if meant else ''} there; cast it"
             )
 
-    def _check_fields(self, path: str, kind: StructType, schema: Any) -> None:
+    def _check_fields(self, path: str, kind: pa.StructType, schema: Any) -> None:
         described = {inner["name"]: inner for inner in schema["fields"]}
         for name, inner in described.items():
-            if name in kind.names:
+            if kind.get_field_index(name) >= 0:
                 continue
             if "default" not in inner and "null" not in _branches(inner["type"]):
                 raise ConfigError(f"column '{path}' has no field '{name}', and the Avro schema of '{schema['name']}' has no default for it")
             self._check_default(f"column '{path}' has no field '{name}', whose default in the Avro schema of '{schema['name']}'", inner)
-        for one in kind.fields:
+        for one in kind:
             if one.name not in described:
                 raise ConfigError(
                     f"column '{path}' has a field '{one.name}', and the Avro record '{schema['name']}' has only {', '.join(described)}"
                 )
-            self.check(f"{path}.{one.name}", one.dataType, described[one.name]["type"])
+            self.check(f"{path}.{one.name}", one.type, described[one.name]["type"])
 
     def _check_default(self, what: str, inner: Mapping[str, Any]) -> None:
         try:
@@ -185,7 +168,7 @@ class _Fit:
     def _without_null(self, path: str, schema: Any) -> Any:
         others = [branch for branch in _branches(schema) if branch != "null"]
         if len(others) > 1:
-            raise ConfigError(f"column '{path}': the Avro schema has a union of {len(others)} types there, which the sink does not write")
+            raise ConfigError(f"column '{path}': the Avro schema has a union of {len(others)} types there, which is not written")
         only = others[0] if others else "null"
         return self._names.get(only, only) if isinstance(only, str) else only
 
@@ -194,12 +177,15 @@ def _branches(schema: Any) -> list[Any]:
     return schema if isinstance(schema, list) else [schema]
 
 
-def _is_accepted(kind: DataType, schema: Any) -> bool:
+def _is_accepted(kind: pa.DataType, schema: Any) -> bool:
     meant = logical_of(schema)
     if meant == "decimal":
         scale = schema.get("scale", 0)
-        return isinstance(kind, DecimalType) and kind.scale <= scale and kind.precision - kind.scale <= schema["precision"] - scale
-    return isinstance(kind, _ACCEPTED_LOGICAL.get(meant) or _ACCEPTED.get(kind_of(schema), ()))
+        return bool(pa.types.is_decimal(kind) and kind.scale <= scale and kind.precision - kind.scale <= schema["precision"] - scale)
+    if meant in _TIMES:
+        is_of, has_zone = _TIMES[meant]
+        return is_of(kind) and bool(getattr(kind, "tz", None)) == has_zone
+    return any(is_of(kind) for is_of in _ACCEPTED.get(kind_of(schema), ()))
 
 
 def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:

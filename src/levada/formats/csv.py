@@ -1,4 +1,4 @@
-r"""value.format=csv: a record of comma-separated values, such as `7,"a, b",2024-01-02`.
+r"""CSV: a record of comma-separated values, such as `7,"a, b",2024-01-02`.
 
 Text has the same meaning as in Spark's from_csv: an empty token is null, a quoted empty token is an empty string, `\` escapes within
 quotes, and a record with too few or too many tokens is malformed. In addition, `""` within quotes is a quote, as in RFC 4180.
@@ -16,28 +16,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from levada.errors import ConfigError
-from levada.spark.formats.format import DecodedRows, Decoder, Fault, Format, RowFault
-from levada.spark.formats.rows import MalformedError
-from levada.spark.formats.string import read_text
-from levada.spark.pyspark_versions import arrow_schema
+from levada.formats.reading import DecodedRows, Decoder, Fault, Format, MalformedError, RowFault
+from levada.formats.string import read_text
+from levada.formats.writing import Named
 
 DEFAULT_SEPARATOR = ","
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
@@ -50,27 +33,29 @@ _ESCAPED = re.compile(r'\\(["\\])|""')
 class CsvFormat(Format):
     """Records of separated values. schema: the fields in the order of the tokens. separator: the text between tokens."""
 
-    schema: StructType
+    schema: pa.Schema
     separator: str
 
     @property
-    def data_type(self) -> DataType:
+    def kind(self) -> pa.DataType:
         """A struct of the fields."""
-        return self.schema
+        return pa.struct(list(self.schema))
 
-    def decoder(self) -> Decoder:
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
         return CsvDecoder(self.schema, self.separator)
 
 
-def csv_format(schema: StructType, separator: str, *, schema_option: str, separator_option: str) -> CsvFormat:
+def csv_format(
+    schema: pa.Schema, separator: str = DEFAULT_SEPARATOR, *, schema_option: str, separator_option: str, named: Named = str
+) -> CsvFormat:
     """Return the format. Raises ConfigError for a type that CSV does not have, and for an invalid separator.
 
-    schema_option, separator_option: the names of the options, for errors.
+    schema_option, separator_option: the names of the options, for errors. named: returns the name of a type for errors.
     """
-    for field in schema.fields:
-        if type(field.dataType) not in _JSON_OF:
-            raise ConfigError(f"option '{schema_option}': CSV has no {field.dataType.simpleString()} (field '{field.name}')")
+    for field in schema:
+        if _json_of(field.type) is None:
+            raise ConfigError(f"option '{schema_option}': CSV has no {named(field.type)} (field '{field.name}')")
     # Like in Spark, a backslash and a t mean a tab.
     separator = separator.replace(r"\t", "\t")
     if not separator or set(separator) & set('"\\\r\n'):
@@ -81,13 +66,13 @@ def csv_format(schema: StructType, separator: str, *, schema_option: str, separa
 class CsvDecoder:
     """Converts the tokens of each record to JSON, and decodes the JSON."""
 
-    def __init__(self, schema: StructType, separator: str) -> None:
+    def __init__(self, schema: pa.Schema, separator: str) -> None:
         from levada.record.columnar import JsonDecoder
 
-        self._names = [json.dumps(field.name) for field in schema.fields]
-        self._json_of = [_JSON_OF[type(field.dataType)] for field in schema.fields]
+        self._names = [json.dumps(field.name) for field in schema]
+        self._json_of = [_json_of(field.type) or json.dumps for field in schema]
         self._split = Splitter(separator)
-        self._decoder = JsonDecoder(arrow_schema(schema))
+        self._decoder = JsonDecoder(schema)
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode a binary column."""
@@ -162,17 +147,17 @@ def _boolean(token: str) -> str:
     return folded if folded in ("true", "false") else json.dumps(token)
 
 
-_JSON_OF: Mapping[type[DataType], Callable[[str], str]] = {
-    BooleanType: _boolean,
-    ByteType: _whole,
-    ShortType: _whole,
-    IntegerType: _whole,
-    LongType: _whole,
-    FloatType: _float,
-    DoubleType: _float,
-    DecimalType: json.dumps,
-    StringType: json.dumps,
-    DateType: json.dumps,
-    TimestampType: json.dumps,
-    TimestampNTZType: json.dumps,
-}
+def _json_of(kind: pa.DataType) -> Callable[[str], str] | None:
+    """Return the function that converts a token to JSON; None for a type that CSV does not have."""
+    return next((json_of for is_of, json_of in _JSON_OF if is_of(kind)), None)
+
+
+_JSON_OF: tuple[tuple[Callable[[pa.DataType], bool], Callable[[str], str]], ...] = (
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _whole),
+    (pa.types.is_floating, _float),
+    (pa.types.is_decimal, json.dumps),
+    (pa.types.is_string, json.dumps),
+    (pa.types.is_date, json.dumps),
+    (pa.types.is_timestamp, json.dumps),
+)

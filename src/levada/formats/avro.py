@@ -1,4 +1,4 @@
-"""value.format=avro: plain Avro without a header; confluent-avro: Avro in Confluent's wire format, with the id of a registry's schema."""
+"""Reads plain Avro without a header, and Avro in Confluent's wire format, with the id of a registry's schema."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from pyspark.sql.types import DataType
+import pyarrow as pa
 
 from levada.errors import ConfigError, SerializationError
+from levada.formats.avro_conversion import conversion
+from levada.formats.avro_schema import AvroSchema
+from levada.formats.reading import Decoder, Format, MalformedError, Read, Registry, RowDecoder, client_of
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
-from levada.spark.formats.avro_conversion import conversion
-from levada.spark.formats.avro_schema import AvroSchema
-from levada.spark.formats.format import Decoder, Format, Settings, arrow_type, registry
-from levada.spark.formats.rows import MalformedError, Read, RowDecoder
 
 AVRO = "AVRO"
 
@@ -29,13 +28,13 @@ class AvroFormat(Format):
     is_text: ClassVar[bool] = False
 
     @property
-    def data_type(self) -> DataType:
-        """The type that Spark's from_avro returns for the schema."""
-        return self.schema.shape().spark
+    def kind(self) -> pa.DataType:
+        """The Arrow type of the schema."""
+        return self.schema.shape().kind
 
-    def decoder(self) -> Decoder:
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
-        return _decoder(self.schema, _reader_of(self.schema, None, 0, "its Avro schema"))
+        return _decoder(self.schema, _reader_of(self.schema, None, 0, "its Avro schema"), kind)
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class ConfluentAvroFormat(Format):
     subject, for errors.
     """
 
-    settings: Settings = field(repr=False)
+    registry: Registry = field(repr=False)
     subject: str | None
     option: str
     schema: AvroSchema | None = None
@@ -56,16 +55,16 @@ class ConfluentAvroFormat(Format):
         """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
         if self.subject is None or self.schema is not None:
             return self
-        return replace(self, schema=latest_schema(self.settings, self.subject, self.option)[1])
+        return replace(self, schema=latest_schema(self.registry, self.subject, self.option)[1])
 
     @property
-    def data_type(self) -> DataType:
-        """The type that Spark's from_avro returns for the reader's schema."""
-        return self._reader.shape().spark
+    def kind(self) -> pa.DataType:
+        """The Arrow type of the reader's schema."""
+        return self._reader.shape().kind
 
-    def decoder(self) -> Decoder:
-        """Return a decoder. All tasks of a process share the writers' schemas that were looked up."""
-        return _decoder(self._reader, WriterSchemas(self.settings, self._reader).read)
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
+        """Return a decoder. All decoders of a process share the writers' schemas that were looked up."""
+        return _decoder(self._reader, WriterSchemas(self.registry, self._reader).read, kind)
 
     @property
     def _reader(self) -> AvroSchema:
@@ -73,26 +72,26 @@ class ConfluentAvroFormat(Format):
         return self.schema
 
 
-def latest_schema(settings: Settings, subject: str, option: str) -> tuple[int, AvroSchema]:
+def latest_schema(registry: Registry, subject: str, option: str) -> tuple[int, AvroSchema]:
     """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
     try:
-        latest = registry(settings).get_version(subject, "latest")
+        latest = client_of(registry).get_version(subject, "latest")
     except RegistryNotFoundError as missing:
         raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
     if latest.schema.schema_type != AVRO:
         raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {AVRO}")
-    return latest.schema_id, AvroSchema(_texts(settings, latest.schema), f"subject '{subject}' version {latest.version}")
+    return latest.schema_id, AvroSchema(_texts(registry, latest.schema), f"subject '{subject}' version {latest.version}")
 
 
 class WriterSchemas:
     """Reads values, each with the writer schema that its schema id names.
 
-    A task asks the registry only once for an id that is unknown or cannot be used. Later tasks ask again: it may be registered by then.
+    A decoder asks the registry only once for an id that is unknown or cannot be used. Later decoders ask again: it may be known by then.
     """
 
-    def __init__(self, settings: Settings, reader: AvroSchema) -> None:
-        self._settings = settings
-        self._reads = _known_reads(os.getpid(), settings, reader)
+    def __init__(self, registry: Registry, reader: AvroSchema) -> None:
+        self._registry = registry
+        self._reads = _known_reads(os.getpid(), registry, reader)
         self._reader = reader
         self._unknown: dict[int, str] = {}
 
@@ -111,9 +110,9 @@ class WriterSchemas:
         if schema_id in self._unknown:
             raise MalformedError(self._unknown[schema_id])
         try:
-            schema = registry(self._settings).get_schema(schema_id)
+            schema = client_of(self._registry).get_schema(schema_id)
             if schema.schema_type == AVRO:
-                writer = AvroSchema(_texts(self._settings, schema), f"schema id {schema_id}")
+                writer = AvroSchema(_texts(self._registry, schema), f"schema id {schema_id}")
                 return _reading(schema_id, writer, self._reader)
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
@@ -125,8 +124,8 @@ class WriterSchemas:
 
 
 @lru_cache(maxsize=32)
-def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[int, Read]:
-    """Return the process's functions for reading values, by schema id. The tasks of a worker process share this dictionary."""
+def _known_reads(process: int, registry: Registry, reader: AvroSchema) -> dict[int, Read]:
+    """Return the process's functions for reading values, by schema id. All decoders of equal formats share this dictionary."""
     return {}
 
 
@@ -176,10 +175,10 @@ def _without_schemas(text: str, *schemas: Any) -> str:
     return text
 
 
-def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
-    return tuple(one.schema_str for one in (*registry(settings).get_referenced_schemas(schema).values(), schema))
+def _texts(registry: Registry, schema: Schema) -> tuple[str, ...]:
+    return tuple(one.schema_str for one in (*client_of(registry).get_referenced_schemas(schema).values(), schema))
 
 
-def _decoder(schema: AvroSchema, read: Read) -> Decoder:
-    shape = schema.shape()
-    return RowDecoder(read, arrow_type(shape.spark), shape.built)
+def _decoder(schema: AvroSchema, read: Read, kind: pa.DataType | None) -> Decoder:
+    built = schema.shape().kind
+    return RowDecoder(read, built if kind is None else kind, built)

@@ -1,14 +1,12 @@
-"""value.format=string: UTF-8 as text."""
+"""Text in UTF-8."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.types import DataType, StringType
 
-from levada.spark.formats.format import DecodedRows, Decoder, Format
-from levada.spark.formats.rows import MalformedError, RowDecoder
+from levada.formats.reading import DecodedRows, Decoder, Format, MalformedError, RowDecoder
 
 
 @dataclass(frozen=True)
@@ -16,11 +14,11 @@ class StringFormat(Format):
     """Text in UTF-8. This format has no options."""
 
     @property
-    def data_type(self) -> DataType:
+    def kind(self) -> pa.DataType:
         """A string."""
-        return StringType()
+        return pa.string()
 
-    def decoder(self) -> Decoder:
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
         return StringDecoder()
 
