@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,9 +15,22 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.compat.confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from levada.compat.confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+    turns,
+)
 from levada.testing import EmbeddedKafka
+from signal_kit import Strike, struck
 
+PATIENCE_S = 20
+MOMENTS = range(40)
+"""More than there are in two calls."""
 _names = count()
 
 
@@ -151,6 +165,28 @@ def test_other_threads_get_their_turn_while_poll_waits(kafka: EmbeddedKafka, top
         worker.join()
     assert took[0] < 1
     assert committed(kafka, topic, topic) == 10
+
+
+def test_a_signal_handler_that_raises_leaves_the_consumer_to_other_threads(kafka: EmbeddedKafka, topic: str) -> None:
+    def calls(consumer: Consumer) -> None:
+        consumer.assignment()
+        consumer.poll(0)
+
+    struck_at: list[int] = []
+    for moment in MOMENTS:
+        with consumer_of(kafka, topic) as consumer:
+            try:
+                with struck(moment, turns, contextlib):
+                    calls(consumer)
+            except Strike:
+                struck_at.append(moment)
+            # A thread that finds the lock taken would wait for ever, and so would the end of the test.
+            other = threading.Thread(target=calls, args=(consumer,), daemon=True)
+            other.start()
+            other.join(PATIENCE_S)
+            assert not other.is_alive(), f"struck at moment {moment}"
+            calls(consumer)
+    assert struck_at == list(range(len(struck_at))) != []
 
 
 def test_records_that_were_fetched_but_not_handed_out_come_after_a_pause_and_a_seek(kafka: EmbeddedKafka, topic: str) -> None:

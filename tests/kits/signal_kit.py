@@ -1,14 +1,15 @@
-"""Signals at random moments, with a handler that raises."""
+"""Signal handlers that raise: at random moments, or at a chosen one."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 
@@ -56,3 +57,26 @@ def striking(random: Random, longest_s: float = 0.004) -> Iterator[Striker]:
         striker.arm()
         striker._thread.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+@contextmanager
+def struck(moment: int, *modules: ModuleType) -> Iterator[None]:
+    """Within the block, raise Strike at one of the moments of this thread at which Python lets a signal handler run in modules.
+
+    A handler runs as a function of Python begins, and when a call of one in C ends: where a profiler is called. (It runs in loops, too.)
+    """
+    files = {module.__file__ for module in modules}
+    left = moment
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_filename in files:
+            left -= 1
+            if left == -1:
+                raise Strike
+
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)

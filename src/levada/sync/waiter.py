@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from _thread import RLock
 from collections.abc import Callable
-from types import TracebackType
+from typing import Self
 
 from levada.errors import ConcurrentUseError
+
+_WITHOUT_WAITING = (False,)
 
 
 class Waiter:
@@ -40,25 +43,36 @@ class Waiter:
         self.wake()
 
 
-class SoleThread:
+class SoleThread(RLock):  # type: ignore[misc]
     """A context in which only one thread at a time may be. A second thread does not wait, but gets a ConcurrentUseError.
+
+    A signal handler that raises leaves the lock free: it cannot interrupt `__exit__`, which is C, nor a call of C that takes the lock and
+    notes that it did.
 
     check_usable: raises an error if the client cannot be used at all, for example in a forked child.
     """
 
+    def __new__(cls, check_usable: Callable[[], None]) -> Self:
+        """Without arguments for RLock, which takes none from Python 3.15 on."""
+        return super().__new__(cls)
+
     def __init__(self, check_usable: Callable[[], None]) -> None:
         self._check_usable = check_usable
-        self._lock = threading.RLock()
         self._owner = 0
 
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
+    def __enter__(self) -> None:  # type: ignore[override]
+        taken: list[bool] = []
+        try:
+            taken.extend(map(self.acquire, _WITHOUT_WAITING))
+            if taken[0]:
+                self._owner = threading.get_ident()
+                return
             # In a forked child it is held for ever, by a thread that did not come along.
             self._check_usable()
             raise ConcurrentUseError(
                 f"another thread ({self._owner}) is using this consumer; one thread at a time may, wakeup() alone is for others"
             )
-        self._owner = threading.get_ident()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._lock.release()
+        except BaseException:
+            if any(taken):
+                self.release()
+            raise

@@ -218,16 +218,19 @@ class Consumer:
         found: list[Message] = []
         waits_s = 0.0
         while True:
-            with self._turns:
-                self._check_open()
-                self._serve()
-                if len(found) < num_messages:
-                    self._fill(waits_s, num_messages - len(found))
-                while len(found) < num_messages and (message := self._next()) is not None:
-                    found.append(message)
+            self._turns.step(self._step, found, num_messages, waits_s)
             waits_s = min(deadline - monotonic(), _STEP_S)
             if len(found) >= num_messages or waits_s <= 0:
                 return found
+
+    def _step(self, found: list[Message], num_messages: int, waits_s: float) -> None:
+        """Run callbacks, wait, and append messages to `found` until it has `num_messages`."""
+        self._check_open()
+        self._serve()
+        if len(found) < num_messages:
+            self._fill(waits_s, num_messages - len(found))
+        while len(found) < num_messages and (message := self._next()) is not None:
+            found.append(message)
 
     def _fill(self, waits_s: float, wanted: int) -> None:
         """Poll levada's consumer if there is nothing to hand out, or if it was not called for long."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock, RLock
+from threading import RLock
 from time import sleep
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 _LOOK_AGAIN_S = 0.0005
 
@@ -13,43 +16,41 @@ _LOOK_AGAIN_S = 0.0005
 class Turns:
     """A lock that poll() holds for short steps, and that other calls get between two steps.
 
-    `with turns:` is a step of poll(), which comes after the calls that wait: otherwise poll() would get the lock again and again.
-    `with turns.turn():` is any other call.
+    A signal handler of the program may raise after any call in Python code, but not between a lock and its `with` block, nor between `try`
+    and an assignment. So the lock is not held, and no call counts as waiting, after a step or call that a handler has ended.
     """
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._held = 0
-        self._waiting = 0
-        self._count = Lock()
+        self._waiting: set[object] = set()
 
-    def __enter__(self) -> None:
+    def step(self, poll: Callable[P, object], *args: P.args, **keywords: P.kwargs) -> None:
+        """Run a step of poll(), after the calls that wait. Otherwise poll() would get the lock again and again."""
         while True:
-            self._lock.acquire()
-            # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
-            if not self._waiting or self._held:
-                break
-            self._lock.release()
+            with self._lock:
+                # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
+                if not self._waiting or self._held:
+                    try:
+                        self._held += 1
+                        poll(*args, **keywords)
+                        return
+                    finally:
+                        self._held -= 1
             sleep(_LOOK_AGAIN_S)
-        self._held += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._held -= 1
-        self._lock.release()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Use the consumer for one call."""
-        with self._count:
-            self._waiting += 1
+        call = object()
         try:
-            self._lock.acquire()
+            self._waiting.add(call)
+            with self._lock:
+                try:
+                    self._held += 1
+                    self._waiting.remove(call)
+                    yield
+                finally:
+                    self._held -= 1
         finally:
-            with self._count:
-                self._waiting -= 1
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-            self._lock.release()
+            self._waiting.discard(call)
