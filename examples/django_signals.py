@@ -59,11 +59,15 @@ def order_saved(instance: Order, **_: Any) -> None:
     """Write to the outbox in the order's own transaction, and send a notice after it."""
     key, value = str(instance.pk), json.dumps({"id": instance.pk, "item": instance.item})
     Outbox.objects.create(topic="orders", key=key, value=value)
-    transaction.on_commit(lambda: producer.send("notices", value, key))
+    # The order is committed: an error of send() is logged, and does not become one of save().
+    transaction.on_commit(lambda: producer.send("notices", value, key), robust=True)
 
 
 def relay(limit: int = 1_000) -> int:
-    """Send what is in the outbox, and return how many rows were acknowledged. Run one relay at a time, in a process or task of its own."""
+    """Send what is in the outbox, and return how many rows were acknowledged. Raise the error of the first row that was not.
+
+    Run one relay at a time, in a process or task of its own.
+    """
     rows = list(Outbox.objects.order_by("id")[:limit])
     with lv.AckBuffer(limit, after=0, retain=False) as acks:
         for row in rows:
@@ -73,6 +77,8 @@ def relay(limit: int = 1_000) -> int:
         # meanwhile another transaction of the database may have committed a lower id.
         safe = [row.pk for row in rows if row.pk <= acks.safe]
         Outbox.objects.filter(pk__in=safe).delete()
+        if acks.failure:
+            raise acks.failure
         return len(safe)
 
 
@@ -96,7 +102,9 @@ def main() -> None:
         schema.create_model(Outbox)
     with nullcontext() if given.kafka else EmbeddedKafka(num_partitions=1) as embedded:
         kafka = embedded.bootstrap_servers if embedded else given.kafka
-        with lv.KafkaProducer(bootstrap_servers=kafka, request_timeout_ms=4_000, delivery_timeout_ms=10_000) as producer:
+        # A notice waits at most max.block.ms: without it, a request waits for a minute while Kafka is not there.
+        sending = {"bootstrap.servers": kafka, "max.block.ms": 2_000, "request.timeout.ms": 4_000, "delivery.timeout.ms": 10_000}
+        with lv.KafkaProducer(sending) as producer:
             save("pear", "plum")
             with suppress(LookupError):
                 save("fig", fail=True)
