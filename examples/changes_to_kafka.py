@@ -30,10 +30,15 @@ class Step(NamedTuple):
 
 
 def change(position: Any, table: str, operation: str, key: list[str], row: Mapping[str, Any]) -> Step:
-    """Return the step of a row's change. key: the columns of the primary key. Dates, times and decimals become text, bytes hexadecimal."""
+    """Return the step of a row's change. key: the columns of the primary key."""
     value = {"operation": operation, "row": row, "position": position._asdict()}
-    as_json = partial(json.dumps, default=lambda value: value.hex() if isinstance(value, bytes) else str(value))
+    as_json = partial(json.dumps, default=written)
     return Step(position, (table, as_json(value), as_json([row[column] for column in key])))
+
+
+def written(value: Any) -> Any:
+    """Return what JSON has for a value that it does not have: hexadecimal for bytes, a sorted list for a set, and text for all else."""
+    return value.hex() if isinstance(value, bytes) else sorted(value) if isinstance(value, set) else str(value)
 
 
 Confirm = Callable[[Any], object]

@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from functools import partial
 from io import BytesIO
 from itertools import count
+from math import isfinite
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.adapt import Transformer
+from psycopg.types.numeric import FloatLoader
+from psycopg.types.string import TextLoader
 
 from changes_to_kafka import Step, change, copy, options
 
@@ -32,6 +35,19 @@ class Position(NamedTuple):
 
     lsn: int
     changes: int = 0
+
+
+class Float(FloatLoader):  # type: ignore[misc]
+    """JSON has no NaN and no infinity: they become text."""
+
+    def load(self, data: Any) -> Any:
+        """Return the number of a text."""
+        number = super().load(data)
+        return number if isfinite(number) else bytes(data).decode()
+
+
+# Python has no infinite date, no month in a timedelta, and no year 0 or 10000: dates and times stay as PostgreSQL writes them.
+LOADERS = dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz", "interval"), TextLoader) | {"float4": Float, "float8": Float}
 
 
 class Table(NamedTuple):
@@ -56,7 +72,9 @@ class Message(BytesIO):
 
     def table(self, types: Transformer) -> Table:
         """Return the description of a table."""
-        schema, name, _, count = self.text(), self.text(), self.take("b"), self.take("h")
+        schema, name, identity, count = self.text(), self.text(), self.take("c"), self.take("h")
+        if identity == b"f":
+            raise SystemExit(f"{schema}.{name} has REPLICA IDENTITY FULL: PostgreSQL does not say what its primary key is; set DEFAULT")
         columns = [(self.take("b"), self.text(), self.take("Ii")) for _ in range(count)]
         loaders = [(name, types.get_loader(type, psycopg.pq.Format.TEXT)) for _, name, (type, _) in columns]
         return Table(f"{schema}.{name}", [name for is_key, name, _ in columns if is_key], loaders)
@@ -80,6 +98,8 @@ class Message(BytesIO):
 
 def read(database: psycopg.Connection[Any], slot: str, after: Position) -> Iterator[Step | None]:
     """Yield what a slot has after a position. Each query begins at the confirmed one, so it may return changes that are on their way."""
+    for type, loader in LOADERS.items():
+        database.adapters.register_loader(type, loader)
     while True:
         for step in steps(database.execute(PEEK, (slot, slot), binary=True).fetchall(), Transformer(database)):
             if step.position > after:

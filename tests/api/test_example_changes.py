@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,8 +19,8 @@ import changes_to_kafka
 import databases
 import levada as lv
 from changes_kit import PARTITIONS, Reader, Writer, broker, verify
-from changes_to_kafka import Step, committed_position, send, send_exactly_once
-from databases import Database
+from changes_to_kafka import Step, committed_position, send, send_exactly_once, written
+from databases import Database, Postgres
 from levada.errors import NotAcknowledgedError, ProducerFencedError, TransactionAbortableError
 from levada.testing import EmbeddedKafka
 
@@ -39,6 +41,45 @@ def test_Q1_Q9_killed_under_load_nothing_is_lost(database: Database, kafka: Embe
 
     repeated = verify(reader.arrived(), writer.history, reader.kills)
     assert repeated == 0 or not exactly_once
+
+
+@pytest.mark.parametrize("database", [param for param in databases.EACH if param.values == (Postgres,)], indirect=True)
+def test_values_that_python_or_json_do_not_have_are_text_and_a_key_that_is_not_known_is_an_error(database: Database) -> None:
+    from postgres_to_kafka import CREATE, Position, read
+
+    odd = {
+        "day": "infinity",
+        "at": "0044-03-15 00:00:00 BC",
+        "late": "24:00:00",
+        "span": "1 mon 2 days",
+        "number": "NaN",
+        "most": "-Infinity",
+    }
+    with closing(database.connect(first=True)) as connection:
+        connection.execute(
+            "CREATE TABLE odd (day DATE PRIMARY KEY, at TIMESTAMP, late TIME, span INTERVAL, number FLOAT4, most FLOAT8, half FLOAT8)"
+        )
+        connection.execute("CREATE PUBLICATION odd FOR TABLE odd")
+        [(lsn,)] = connection.execute(CREATE, ("odd",)).fetchall()
+        try:
+            steps = (step.record for step in read(connection, "odd", Position(lsn)) if step and step.record)
+            connection.execute("INSERT INTO odd VALUES (%s, %s, %s, %s, %s, %s, 0.5)", [*odd.values()])
+            _, value, key = next(steps)
+            assert (json.loads(value, parse_constant=pytest.fail)["row"], json.loads(key)) == ({**odd, "half": 0.5}, ["infinity"])
+
+            connection.execute("ALTER TABLE odd REPLICA IDENTITY FULL")
+            connection.execute("DELETE FROM odd")
+            with pytest.raises(SystemExit, match=r"public\.odd has REPLICA IDENTITY FULL"):
+                next(steps)
+        finally:
+            connection.execute("DROP TABLE odd")
+            connection.execute("SELECT pg_drop_replication_slot('odd')")
+
+
+def test_what_json_does_not_have_is_written_in_one_way() -> None:
+    assert written({"c", "a", "b"}) == ["a", "b", "c"]
+    assert written(b"\x00\xff") == "00ff"
+    assert written(Decimal("14.00")) == "14.00"
 
 
 def log(
