@@ -14,7 +14,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import uvicorn
@@ -25,7 +25,7 @@ import levada as lv
 from levada import aio
 from levada.testing import EmbeddedKafka
 
-TOPIC = "orders"
+TOPIC, LATEST = "orders", 100
 SENDING = {
     "buffer.memory": 8 << 20,  # Records that wait for Kafka. A request that finds no room ...
     "max.block.ms": 500,  # ... for so long is answered by 503.
@@ -42,8 +42,11 @@ class Order(BaseModel):
 
 
 async def follow(consumer: aio.KafkaConsumer[Any, Any], latest: deque[dict[str, Any]]) -> None:
-    """Keep the latest orders. Each process of the service reads all partitions, so it is in no group."""
-    consumer.assign(await consumer.partitions_for(TOPIC))
+    """Keep the latest orders, and begin with those that are there. Each process reads all partitions, so it is in no group."""
+    partitions = [lv.TopicPartition(TOPIC, info.partition) for info in await consumer.partitions_for(TOPIC)]
+    consumer.assign(partitions)
+    for partition, end in (await consumer.end_offsets(partitions)).items():
+        consumer.seek(partition, max(0, end - LATEST))  # Where this was deleted already, auto.offset.reset finds what is left.
     async for record in consumer:
         if record.value is not None:
             latest.append({"partition": record.partition, "offset": record.offset, **record.value.model_dump()})
@@ -54,7 +57,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Keep one producer, one consumer and its task for as long as the service runs. Requests find them in request.state."""
     kafka = {"bootstrap.servers": os.environ.get("KAFKA", "localhost:9092")}
     reading = {"auto.offset.reset": "earliest", "value.deserializer": Order.model_validate_json, "on.decode.error": "skip"}
-    latest: deque[dict[str, Any]] = deque(maxlen=100)
+    latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
     async with (
         aio.KafkaProducer({**kafka, **SENDING}) as producer,  # Its end waits for the records that are not acknowledged yet.
         aio.KafkaConsumer({**kafka, **reading}) as consumer,
@@ -62,8 +65,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         following = asyncio.create_task(follow(consumer, latest))
         yield {"producer": producer, "consumer": consumer, "following": following, "latest": latest}
         following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
+        await asyncio.wait([following])  # If it has failed, GET /health has told so: the end is the same.
 
 
 app = FastAPI(lifespan=lifespan)

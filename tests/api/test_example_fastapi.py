@@ -126,3 +126,15 @@ def test_health_tells_when_no_broker_is_there(kafka: EmbeddedKafka) -> None:
         until(lambda: web.ask("/health").status == 200)
         assert web.order("pear").status == 201
         web.end()
+
+
+def test_the_latest_orders_are_there_after_a_start_and_a_reader_that_fails_does_not_disturb_the_end(kafka: EmbeddedKafka) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send_many("orders", [json.dumps({"customer": "ann", "item": f"{number}"}) for number in range(300)])
+    with service(kafka) as web:
+        until(lambda: len(web.ask("/orders").body) == 100)
+        assert [order["offset"] for order in web.ask("/orders").body] == list(range(200, 300))
+        kafka.faults.fail_next("Fetch", "TOPIC_AUTHORIZATION_FAILED", topic="orders")
+        until(lambda: "TopicAuthorizationError" in str(web.ask("/health").body["error"]))
+        assert web.order("pear").status == 201
+        web.end()
