@@ -73,6 +73,6 @@ class SoleThread(RLock):  # type: ignore[misc]
                 f"another thread ({self._owner}) is using this consumer; one thread at a time may, wakeup() alone is for others"
             )
         except BaseException:
-            if any(taken):
+            if taken == [True]:
                 self.release()
             raise
