@@ -22,6 +22,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["requirements/TESTS.md"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
+smartquotes = False  # They would turn the -- of options into a dash.
+highlight_language = "text"
 suppress_warnings = ["ref.python"]  # Both APIs have classes of the same names.
 toc_object_entries_show_parents = "hide"
 

@@ -3,7 +3,7 @@
 The commands run in a pseudo terminal against a broker of `levada broker`, and what they print is drawn as it came. Only the broker's port
 and the size of a file are replaced, because they differ between runs.
 
-The picture is animated by style sheets alone, so it moves in an <img>. Where nothing moves, it shows the last frame.
+The picture is animated by style sheets alone, so it moves in an <img>. It begins with the last frame. Where nothing moves, it shows that.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ def draw(recorded: Sequence[Command]) -> str:
         foreground=FOREGROUND,
         font=FONT,
         duration=f"{duration_s:.2f}",
+        begins=f"{duration_s - END_S:.2f}",
         styles="\n".join(styles),
         dots=dots,
         top=TOP,
@@ -166,7 +167,7 @@ text {{ font: {font}px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sa
 #screen {{ transform: translateY({last}px) }}
 .cover {{ transform: translateX({hidden}px) }}
 @media (prefers-reduced-motion: no-preference) {{
-g, #cursor {{ animation: {duration}s step-end infinite }}
+g, #cursor {{ animation: {duration}s step-end -{begins}s infinite }}
 {styles}
 }}
 </style>

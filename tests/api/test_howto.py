@@ -33,7 +33,7 @@ PRINTS = {
     ],
     "shutdown": ["asked to end\ncommitted: 10", "asked to end, and done: 10"],
     "share-groups": ["worked off: 10", "worked off: 30", "failed: b'ten' delivery 1", "failed: b'ten' delivery 2"],
-    "asyncio": ["the last of 100 was written"],
+    "asyncio": ["the last of 100 was written", "100 orders served"],
     "columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
     "admin": [
         *("['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}", "['readers']"),

@@ -25,14 +25,14 @@ CONFIGS: tuple[type[Config], ...] = (
 INTRODUCTION = """\
 # Configuration
 
-Generated from `src/levada/config` by `make docs`; a test keeps it current.
+<!-- Generated from `src/levada/config` by `make docs`; a test keeps it current. -->
 
 Keys are Kafka's own. Give them as keywords (`linger_ms=5`), or as a mapping with dots (`{"linger.ms": 5}`). Values may be text, like in a
 properties file. A client with an unknown key or an invalid value fails at construction, and the error says what was probably meant.
 Durations are in milliseconds, sizes in bytes.
 
 librdkafka's names for the same setting are read as well. If a setting of librdkafka has another unit or meaning, or a setting of
-kafka-python or aiokafka has no counterpart, the error says what to use (`src/levada/config/other_clients.py`). The keywords of every
+kafka-python or aiokafka has no counterpart, the error says what to use. The keywords of every
 client are typed (`levada.config.typed`): an editor completes them, and a type checker finds misspelt ones. A mapping is not checked by
 them."""
 

@@ -12,7 +12,7 @@ from levada.protocol.schema import Request
 INTRODUCTION: Final = """\
 # Protocol
 
-Generated from `src/levada/protocol` by `make docs`; a test keeps it current.
+<!-- Generated from `src/levada/protocol` by `make docs`; a test keeps it current. -->
 
 Every API of Kafka 3.9 to 4.4 is declared in `src/levada/protocol/messages`, request and response together, in all versions from the
 oldest one of 3.9 to the newest one of 4.4. Drafts are versions that Kafka has not released, or withdrew before it did: they encode and
