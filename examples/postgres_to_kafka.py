@@ -27,7 +27,8 @@ from changes_to_kafka import Step, change, copy, options
 PEEK = "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 1000, 'proto_version', '1', 'publication_names', %s)"
 CONFIRMED = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots WHERE slot_name = %s"
 CREATE = "SELECT (lsn - '0/0')::bigint FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
-ADVANCE = "SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s)"
+ADVANCE = """SELECT pg_replication_slot_advance(slot_name, greatest(confirmed_flush_lsn, '0/0'::pg_lsn + %s))
+    FROM pg_replication_slots WHERE slot_name = %s"""
 
 
 class Position(NamedTuple):
@@ -100,6 +101,8 @@ def read(database: psycopg.Connection[Any], slot: str, after: Position) -> Itera
     """Yield what a slot has after a position. Each query begins at the confirmed one, so it may return changes that are on their way."""
     for type, loader in LOADERS.items():
         database.adapters.register_loader(type, loader)
+    # A reader that was killed leaves the slot behind its position in Kafka. Queries that end before that would return nothing new for ever.
+    database.execute(ADVANCE, (after[0], slot))
     while True:
         for step in steps(database.execute(PEEK, (slot, slot), binary=True).fetchall(), Transformer(database)):
             if step.position > after:
@@ -132,7 +135,7 @@ def main() -> None:
     asked = options(__doc__, "postgresql://user:password@host:5432/database")
     with psycopg.connect(asked.database, autocommit=True) as database:
         [(lsn,)] = database.execute(CONFIRMED, (asked.name,)).fetchall() or database.execute(CREATE, (asked.name,)).fetchall()
-        copy(asked, partial(Position, lsn), partial(read, database, asked.name), lambda at: database.execute(ADVANCE, (asked.name, at.lsn)))
+        copy(asked, partial(Position, lsn), partial(read, database, asked.name), lambda at: database.execute(ADVANCE, (at.lsn, asked.name)))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,22 @@ def test_what_json_does_not_have_is_written_in_one_way() -> None:
     assert written(Decimal("14.00")) == "14.00"
 
 
+def test_Q9_a_reader_goes_on_that_was_killed_before_it_confirmed_what_it_had_committed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    with databases.running(Postgres) as database:
+        writer, reader = Writer(database, tmp_path.name), Reader(database, kafka, tmp_path, exactly_once=True)
+        # As many changes as a reader asks for at once.
+        database.execute("INSERT INTO payments SELECT id, 0, NULL, 0 FROM generate_series(1, 1000) AS id")
+        [(committed,)] = database.query("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=reader.name) as killed:
+            killed.init_transactions()
+            with killed.transaction():
+                killed.send(f"{reader.name}.position", json.dumps([committed, 0]), "position")
+        writer.finish()
+        with reader.running() as process:
+            reader.await_last(process)
+        assert reader.stored() >= (committed,)
+
+
 def log(
     *, after: tuple[int, int] = (0, 0), crash_at: tuple[int, int] | None = None, pause: Callable[[], object] = lambda: None
 ) -> Iterator[Step | None]:
