@@ -349,7 +349,9 @@ def writing(side: Side) -> list[Any]:
     producer.epoch -= 1
     told += [answer_to(side, producer.batch_of(b"from the past", partition=1), version) for version in (9, 11)]
     producer.epoch += 1
-    return [*told, side.seen(committed=False), side.producers(0, 1), side.described(producer)]
+    told += [side.seen(committed=False), side.producers(0, 1), side.described(producer)]
+    # The batch without a producer is in no transaction.
+    return [*told, side.given(producer.end(commit=True)), side.settle(producer), side.seen(), *offsets_of(side)]
 
 
 def answer_to(side: Side, request: Any, version: int) -> list[Any]:

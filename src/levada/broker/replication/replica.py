@@ -14,7 +14,7 @@ from levada.broker.log.end_transaction_marker import read_marker
 from levada.broker.log.leader_epochs import LeaderEpochs
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.partition_transactions import PartitionTransactions
-from levada.broker.log.producer_state import ProducerStates
+from levada.broker.log.producer_state import NO_PRODUCER_ID, ProducerStates
 from levada.broker.log.storage import NO_FILES, LogFiles
 from levada.record.batch import RecordBatch
 from levada.record.memory_records import read_batches
@@ -156,5 +156,6 @@ class Replica:
             self.transactions.end(producer_id, base_offset, committed=committed)
             return
         self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
-        if batch.is_transactional:
+        # As in Kafka, a transactional batch without a producer belongs to no transaction: no marker could end it.
+        if batch.is_transactional and batch.producer_id != NO_PRODUCER_ID:
             self.transactions.write(batch.producer_id, base_offset)
