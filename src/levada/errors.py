@@ -53,21 +53,30 @@ def not_written(error: E) -> E:
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting is unknown, has a bad value or contradicts another; raised at construction."""
+    """A setting is unknown, has a bad value or contradicts another; raised at construction. Change the setting that the message names."""
 
     persisted = Persisted.NO
 
 
 class ClosedError(KafkaError):
-    """The client was closed, before or during the call."""
+    """The client was closed, before or during the call; create a new one to continue.
+
+    From a producer, `persisted` says whether the record may be in the log. Other requests may have been executed.
+    """
 
 
 class AbortedError(KafkaError):
-    """The program called abort_pending() before the record was acknowledged. `persisted` says whether it may be in the log."""
+    """The program called abort_pending() before the record was acknowledged.
+
+    `persisted` says whether it may be in the log. If the record is still needed, send it again.
+    """
 
 
 class CrashedError(KafkaError):
-    """A bug in levada stopped the client. The error of the bug is the cause, and was logged."""
+    """A bug in levada stopped the client. The error of the bug is the cause, and was logged.
+
+    Please report it. Close the client and create a new one; records that were not acknowledged may be in the log.
+    """
 
     fatal = True
 
@@ -77,15 +86,21 @@ class CrashedError(KafkaError):
 
 
 class IllegalStateError(KafkaError, RuntimeError):
-    """The call does not fit the state of the object, such as seek() on a partition that is not assigned."""
+    """The call does not fit the state of the object, such as seek() on a partition that is not assigned. Correct the program: the message
+    says what the call needs.
+    """
 
 
 class ForkedError(IllegalStateError):
-    """The client was created in the parent process; its sockets and thread do not exist in this one."""
+    """The client was used in the parent process; its sockets and thread do not exist in this one. Create the client after fork(), or do not
+    use it before.
+    """
 
 
 class ConcurrentUseError(IllegalStateError):
-    """Two threads used a consumer at once."""
+    """Two threads used a consumer at once. Use one consumer per thread, or a lock; only wakeup() and metrics() may be called from any
+    thread.
+    """
 
 
 class NotAcknowledgedError(KafkaError):
@@ -111,7 +126,10 @@ class WakeupError(KafkaError):
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key or value could not be converted to bytes, or bytes to a key or value."""
+    """A key or value could not be converted to bytes, or bytes to a key or value. A producer has sent nothing.
+
+    Correct the value or the serializer. If the error is retriable, repeat the call.
+    """
 
     persisted = Persisted.NO
 
@@ -135,7 +153,10 @@ class RecordDeserializationError(SerializationError):
 
 
 class DeadLetterError(RecordDeserializationError):
-    """The record could not be written to the dead-letter topic. The producer's error is the cause. The next poll tries it again."""
+    """The record could not be written to the dead-letter topic. The producer's error is the cause.
+
+    The next poll tries it again. seek() past the record to skip it.
+    """
 
 
 class ProcessingError(KafkaError):
@@ -143,7 +164,7 @@ class ProcessingError(KafkaError):
 
     Its handler failed for the last time or does not end, the executor failed because one of its processes died, or the record could not be
     written to the dead-letter topic. The cause is that failure. No offset after the record is committed: the next consumer of the partition
-    gets it again.
+    gets it again. Remove the cause, and start a new consumer.
 
     record: the record itself. attempts: how often it was delivered.
     """
@@ -156,14 +177,16 @@ class ProcessingError(KafkaError):
 class HandlerError(KafkaError):
     """Replaces an exception that a handler of consumer.process() raised in another process, and that cannot be pickled and unpickled.
 
-    The message has the repr() of the exception; the cause has its traceback as text.
+    The message has the repr() of the exception; the cause has its traceback as text. To get the exception itself, raise one that can be
+    pickled.
     """
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):
     """The time limit of a call, or of a wait, is over.
 
-    Not retriable, because the operation continues, and a broker may still execute a request. Subclasses are for operations that have ended.
+    Not retriable, because the operation continues, and a broker may still execute a request: find out whether it did before you repeat the
+    call. Subclasses are for operations that have ended.
     """
 
 
@@ -179,21 +202,30 @@ class FlushTimeout(TimeoutError):
 
 
 class BufferExhaustedError(TimeoutError):
-    """`buffer.memory` stayed full for `max.block.ms`. The record was not appended."""
+    """`buffer.memory` stayed full for `max.block.ms`. The record was not appended.
+
+    Send it again later: the brokers do not take records as fast as the program sends them.
+    """
 
     retriable = True
     persisted = Persisted.NO
 
 
 class MetadataTimeout(TimeoutError):
-    """The topic's partitions did not become known within `max.block.ms`. The record was not appended."""
+    """The topic's partitions did not become known within `max.block.ms`. The record was not appended.
+
+    Check that the topic exists and that brokers can be reached, and send it again.
+    """
 
     retriable = True
     persisted = Persisted.NO
 
 
 class DeliveryTimeout(TimeoutError):
-    """A record was not acknowledged within `delivery.timeout.ms` and has failed. `persisted` says whether it may be in the log."""
+    """A record was not acknowledged within `delivery.timeout.ms` and has failed.
+
+    `persisted` says whether it may be in the log. Send it again; if it is UNKNOWN, the record may then be there twice.
+    """
 
     retriable = True
 
@@ -203,13 +235,16 @@ class DeliveryTimeout(TimeoutError):
 
 
 class ConnectError(KafkaError, ConnectionError):
-    """A connection could not be made or used; the message names the address and the probable cause."""
+    """A connection could not be made or used; the message names the address and the probable cause. Remove it and repeat the call."""
 
     retriable = True
 
 
 class DisconnectError(ConnectError):
-    """A connection was closed while a request waited for its response."""
+    """A connection was closed while a request waited for its response. The broker may have executed the request.
+
+    Repeat the call if it may be executed twice. timed_out: the client closed the connection, because no response came in time.
+    """
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -217,7 +252,12 @@ class DisconnectError(ConnectError):
 
 
 class BootstrapError(ConnectError, TimeoutError):
-    """No broker could be reached within the time limit of the call. causes: the failure of each address, in the order of the attempts."""
+    """No broker could be reached within the time limit of the call.
+
+    The message has the failure of each address. Check `bootstrap.servers`, `security.protocol` and whether the brokers run.
+
+    causes: the failure of each address, in the order of the attempts.
+    """
 
     def __init__(self, message: str, causes: Mapping[str, str]) -> None:
         width = max((len(address) for address in causes), default=0)
@@ -227,39 +267,58 @@ class BootstrapError(ConnectError, TimeoutError):
 
 
 class ProtocolError(KafkaError):
-    """Bytes from the network violate the protocol. The message names the API, its version, the position and the fault."""
+    """Bytes from the network violate the protocol. The message names the API, its version, the position and the fault.
+
+    Check that the address is that of a Kafka broker, with the right `security.protocol`. If it is, report a bug: of levada or of the
+    broker.
+    """
 
 
 class UnwritableError(ProtocolError):
-    """A field of a request does not fit the protocol, for example a string of 40000 bytes. Nothing was sent."""
+    """A field of a request does not fit the protocol, for example a string of 40000 bytes. Nothing was sent; shorten the field."""
 
 
 class TruncatedError(ProtocolError):
-    """The bytes end before the structure does."""
+    """The bytes end before the structure does. ProtocolError says what to check."""
 
 
 class FrameTooLargeError(ProtocolError):
-    """A frame announces more bytes than the limit; nothing was allocated for it."""
+    """A frame announces more bytes than the limit; nothing was allocated for it.
+
+    If the first bytes in the message look like HTTP or TLS, correct the address or `security.protocol`. If it is a response of a broker,
+    raise `max.response.bytes`.
+    """
 
 
 class TooManyElementsError(ProtocolError):
-    """A message has more unknown tagged fields (KIP-482) than are accepted, or a request has more array elements."""
+    """A message has more unknown tagged fields (KIP-482) than are accepted, or a request has more array elements. Split such a request;
+    otherwise ProtocolError says what to check.
+    """
 
 
 class CorruptRecordError(ProtocolError):
-    """A record batch does not match its checksum, or its fields contradict each other."""
+    """A record batch does not match its checksum, or its fields contradict each other. Each poll raises it again: seek() past the batch to
+    skip it.
+    """
 
 
 class UnsupportedRecordFormatError(ProtocolError):
-    """Records cannot be converted to the needed record format: message sets from before Kafka 0.11 cannot hold headers, for example."""
+    """Records cannot be converted to the needed record format: message sets from before Kafka 0.11 cannot hold headers, for example. Leave
+    out what that format lacks, or upgrade the broker.
+    """
 
 
 class DecompressionError(CorruptRecordError):
-    """Compressed records do not decompress, or decompress to more than the limit."""
+    """Compressed records do not decompress, or decompress to more than the limit. If it is the limit, raise `max.decompressed.bytes`;
+    otherwise seek() past the batch to skip it.
+    """
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. Many codes have subclasses. code: the error code. reason: the message without the code."""
+    """A broker answered with an error code. Many codes have subclasses. code: the error code. reason: the message without the code.
+
+    If the error is retriable, repeat the call. Otherwise first remove the reason.
+    """
 
     CODE: ClassVar[ErrorCode | None] = None
 
@@ -275,13 +334,13 @@ class BrokerError(KafkaError):
 
 
 class UnknownServerError(BrokerError):
-    """The broker failed in an unexpected way. The broker's log has the reason."""
+    """The broker failed in an unexpected way. Read the reason in the broker's log before you repeat the call."""
 
     CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The requested offset is before the log start or after the log end."""
+    """The requested offset is before the log start or after the log end. seek() to another one, or set `auto.offset.reset`."""
 
     CODE = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -309,93 +368,106 @@ class TopicRecreatedError(OffsetOutOfRangeError):
 
 
 class UnknownTopicOrPartitionError(BrokerError):
-    """The topic or partition does not exist, or may not be described by this user."""
+    """The topic or partition does not exist, or may not be described by this user. Create it, correct its name, or grant Describe."""
 
     CODE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class InvalidTopicError(BrokerError):
-    """The name is not a legal topic name (1 to 249 of a-z A-Z 0-9 . _ -)."""
+    """The name is not a legal topic name (1 to 249 of a-z A-Z 0-9 . _ -). Choose another one."""
 
     CODE = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class TopicAlreadyExistsError(BrokerError):
-    """A topic of this name exists."""
+    """A topic of this name exists. Nothing was changed; use it, or choose another name."""
 
     CODE = ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 class RecordTooLargeError(BrokerError):
-    """A record is larger than `max.request.size`, `buffer.memory` or the topic's `max.message.bytes`."""
+    """A record is larger than `max.request.size`, `buffer.memory` or the topic's `max.message.bytes`. It was not written.
+
+    Make it smaller, or raise the limit that the message names.
+    """
 
     CODE = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class AuthenticationError(KafkaError):
-    """The broker or the client could not authenticate the other side. Base of the errors of TLS and SASL."""
+    """The broker or the client could not authenticate the other side. Base of the errors of TLS and SASL.
+
+    Correct the credentials or certificates. A client keeps the settings that it was created with.
+    """
 
 
 class SslAuthenticationError(AuthenticationError):
-    """The TLS handshake failed: one side does not accept the other's certificate, or they share no version. It is not retried."""
+    """The TLS handshake failed: one side does not accept the other's certificate, or they share no version. It is not retried. Correct the
+    settings `ssl.*`, or the certificates.
+    """
 
 
 class ProxyAuthenticationError(AuthenticationError):
-    """The proxy of `proxy.url` refused the user and password, or wants them. It is not retried."""
+    """The proxy of `proxy.url` refused the user and password, or wants them. It is not retried. Correct them in `proxy.url`."""
 
 
 class SaslAuthenticationError(AuthenticationError, BrokerError):
-    """The broker refused the credentials."""
+    """The broker refused the credentials. Correct the settings `sasl.*`, or the user at the broker."""
 
     CODE = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class UnsupportedSaslMechanismError(AuthenticationError, BrokerError):
-    """The broker's listener does not offer the `sasl.mechanism`."""
+    """The broker's listener does not offer the `sasl.mechanism`. Choose another mechanism or another listener."""
 
     CODE = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
 class TokenError(AuthenticationError):
-    """The server for tokens or AWS credentials refused or did not answer. `retriable` says whether the client tries again by itself."""
+    """The server for tokens or AWS credentials refused or did not answer. `retriable` says whether the client tries again by itself; if
+    not, correct the settings for that server.
+    """
 
 
 class AuthorizationError(BrokerError):
-    """The user is not authorized for the operation. Subclasses name the type of the resource."""
+    """The user is not authorized for the operation. Subclasses name the type of the resource.
+
+    It was not carried out. An administrator has to grant the permission (`levada acls`, or KafkaAdmin.create_acls()); then repeat the call.
+    """
 
 
 class TopicAuthorizationError(AuthorizationError):
-    """The user is not authorized for the operation on the topic."""
+    """The user is not authorized for the operation on the topic. Grant Read, Write or what else it needs, and repeat it."""
 
     CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class ClusterAuthorizationError(AuthorizationError):
-    """The user is not authorized for the operation on the cluster."""
+    """The user is not authorized for the operation on the cluster. Grant it and repeat the call, in a producer with a new producer."""
 
     CODE = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     fatal = True
 
 
 class TransactionalIdAuthorizationError(AuthorizationError):
-    """The user is not authorized to use the transactional id."""
+    """The user is not authorized to use the transactional id. Grant Write and Describe. If `fatal` is true, create a new producer then."""
 
     CODE = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     fatal = True
 
 
 class GroupError(BrokerError):
-    """The group coordinator refused a member or a request."""
+    """The group coordinator refused a member or a request. The message says why; a consumer joins again by itself in the next poll()."""
 
 
 class GroupAuthorizationError(AuthorizationError, GroupError):
-    """The user is not authorized for the operation on the group."""
+    """The user is not authorized for the operation on the group. Grant Read or what else it needs, and repeat it."""
 
     CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class InvalidGroupIdError(GroupError):
-    """There is no `group.id`, or it is not a valid group id."""
+    """There is no `group.id`, or it is not a valid group id. Set another one."""
 
     CODE = ErrorCode.INVALID_GROUP_ID
 
@@ -404,7 +476,7 @@ class CommitFailedError(GroupError):
     """Offsets were not committed, because the consumer is no longer the member of its group that read the records.
 
     Its partitions now belong to other members, who read again all records after the last committed offset. The next poll() joins the group
-    again.
+    again. If it happens often, poll more often or raise `max.poll.interval.ms`.
     """
 
 
@@ -418,32 +490,40 @@ class RebalanceInProgressError(GroupError):
 
 
 class FencedInstanceIdError(GroupError):
-    """Another consumer has joined the group with the same `group.instance.id`, so this consumer is no longer a member."""
+    """Another consumer has joined the group with the same `group.instance.id`, so this consumer is no longer a member.
+
+    Its offsets are not committed any more. Close it, and give each consumer an id of its own.
+    """
 
     CODE = ErrorCode.FENCED_INSTANCE_ID
     fatal = True
 
 
 class UnsupportedVersionError(BrokerError):
-    """Client and broker share no version of the API, or the shared version lacks a field that was set."""
+    """Client and broker share no version of the API, or the shared version lacks a field that was set. Leave that field out, or upgrade the
+    older side.
+    """
 
     CODE = ErrorCode.UNSUPPORTED_VERSION
 
 
 class UnsupportedCompressionError(BrokerError):
-    """The codec is newer than the broker or the record format."""
+    """The codec is newer than the broker or the record format. The records were not written; choose another `compression.type`."""
 
     CODE = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class InvalidRecordError(BrokerError):
-    """The broker refused a record's contents."""
+    """The broker refused a record's contents and did not write it. Correct the record: in a compacted topic it needs a key, for example."""
 
     CODE = ErrorCode.INVALID_RECORD
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer took over the transactional id."""
+    """Another producer took over the transactional id, and the coordinator aborted this producer's open transaction.
+
+    Close this producer. If both are meant to run, give each an id of its own.
+    """
 
     CODE = ErrorCode.PRODUCER_FENCED
     fatal = True
@@ -459,7 +539,10 @@ class TransactionAbortableError(KafkaError):
 
 
 class TransactionAbortedError(KafkaError):
-    """The record belongs to a transaction that was aborted or must be aborted. No consumer with isolation.level=read_committed gets it."""
+    """The record belongs to a transaction that was aborted or must be aborted. No consumer with isolation.level=read_committed gets it.
+
+    Send it again in the next transaction.
+    """
 
 
 class TransactionOutcomeUnknownError(TimeoutError):
@@ -470,7 +553,10 @@ class TransactionOutcomeUnknownError(TimeoutError):
 
 
 class OutOfOrderSequenceError(BrokerError):
-    """The broker found a gap in the producer's sequence numbers."""
+    """The broker found a gap in the producer's sequence numbers. `persisted` says whether the record may be in the log.
+
+    Send it again; if `persisted` is UNKNOWN, it may then be there twice. In a transaction, abort first.
+    """
 
     CODE = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -491,7 +577,7 @@ _BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """A partition has no position and `auto.offset.reset` is `none`."""
+    """A partition has no position and `auto.offset.reset` is `none`. seek() to one, or choose another reset."""
 
 
 class RetriableCommitError(KafkaError):
@@ -503,14 +589,16 @@ class RetriableCommitError(KafkaError):
 class AcknowledgeError(KafkaError):
     """Acknowledgements in a share group failed, or may have failed (KIP-932). `outcomes` has the error of each partition.
 
-    offsets: the offsets of these records by partition. Records whose acknowledgement failed are delivered again.
+    offsets: the offsets of these records by partition. Records whose acknowledgement failed are delivered again: process them then.
     """
 
     offsets: Mapping[TopicPartition, list[int]] = MappingProxyType({})
 
 
 class DataLossError(KafkaError):
-    """Records between the requested offset and the log start are lost."""
+    """Records between the requested offset and the log start are lost. Start at a later offset, or let scan() go on with
+    on_data_loss="skip".
+    """
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
     """No address of the registry answered within `default.api.timeout.ms` and the allowed number of retries.
 
     Also raised if the answer to a request was lost that must not be sent twice, such as delete_subject(). causes: text about the last
-    failure of each address, by address.
+    failure of each address, by address. Check the addresses, and repeat the call; after a lost answer first look whether it was executed.
     """
 
     retriable = True
@@ -37,7 +37,7 @@ class RegistryAnswerError(RegistryError):
     """The registry answered with an error.
 
     status: the HTTP status. error_code: the registry's error code, such as 40401, or the HTTP status if the answer has no code. reason: the
-    message of the registry. url: the URL of the request, without credentials.
+    message of the registry. url: the URL of the request, without credentials. For some codes the message says what to do.
     """
 
     def __init__(self, what: str, *, status: int, error_code: int, reason: str, url: str) -> None:
@@ -55,27 +55,30 @@ class RegistryAnswerError(RegistryError):
 
 
 class RegistryNotFoundError(RegistryAnswerError):
-    """The subject, version, schema or setting does not exist."""
+    """The subject, version, schema or setting does not exist. Register it, or correct the name, version or id."""
 
 
 class IncompatibleSchemaError(RegistryAnswerError):
-    """The schema is not compatible with the registered schemas of its subject, as the subject's compatibility level requires."""
+    """The schema is not compatible with the registered schemas of its subject, as the subject's compatibility level requires.
+
+    test_compatibility() returns the reasons. Change the schema, or the level with set_compatibility().
+    """
 
 
 class InvalidSchemaError(RegistryAnswerError):
-    """The registry cannot parse the schema, or refuses it."""
+    """The registry cannot parse the schema, or refuses it. Correct the schema: the message has the registry's reason."""
 
 
 class RegistryAuthenticationError(RegistryAnswerError, AuthenticationError):
-    """The registry requires credentials, or has refused the configured credentials."""
+    """The registry requires credentials, or has refused the configured ones. Set `basic.auth.user.info` or `bearer.auth.token`."""
 
 
 class RegistryAuthorizationError(RegistryAnswerError):
-    """The user does not have the permission for this request."""
+    """The user does not have the permission for this request. An administrator of the registry has to grant it."""
 
 
 class RegistryProtocolError(RegistryError):
-    """The answer is not valid for a schema registry. Probably another server listens at this address."""
+    """The answer is not valid for a schema registry. Probably another server listens at this address: check it."""
 
 
 ADVICE: Final[Mapping[int, str]] = {
