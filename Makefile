@@ -7,7 +7,7 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
 #              of transactions in virtual time, with figures
-# make test-examples   programs of examples/ on a real MariaDB and PostgreSQL, killed thirty times each under load, with figures
+# make test-examples   programs of examples/ on the embedded broker and a real Kafka; with MariaDB and PostgreSQL killed thirty times under load, with figures
 # make test-release   the five above and make dist, one after another, about two hours: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make test-sink-model   Spark's exactly-once sink in a model: all schedules with few faults and WALKS= (500,000) random ones for each variant,
@@ -154,7 +154,7 @@ databases: .venv/installed
 	@$(PIP) --group examples
 
 test-examples: setup databases
-	$(IN_VENV) $(BIN)/pytest -m "matrix or not matrix" tests/api/test_example_changes.py tests/spark/test_example_changes.py
+	$(IN_VENV) $(BIN)/pytest -m "matrix or not matrix" $(wildcard tests/api/test_example_*.py tests/spark/test_example_*.py)
 
 OLDER_SPARKS := 4.0.1 4.1.4 4.2.1
 

@@ -163,6 +163,15 @@ def real_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     return cluster
 
 
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param("embedded"), pytest.param(VERSIONS[0], id=f"kafka-{VERSIONS[0]}", marks=[pytest.mark.kafka, pytest.mark.matrix])],
+)
+def given_kafka(request: pytest.FixtureRequest) -> KafkaCluster | None:
+    """What tests of examples run against: None for an embedded broker of their own, then the newest real version."""
+    return request.getfixturevalue(FIXTURES[request.param]) if request.param in FIXTURES else None
+
+
 @pytest.fixture(scope="session")
 def java_program() -> Iterator[Callable[[str, str], JavaProgram]]:
     """A program of tests/java on the jars of a Kafka, started once per run: java_program("Messages", "4.4.0")."""

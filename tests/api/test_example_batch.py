@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 import levada as lv
-from example_programs import PATIENCE_S, running
+from example_programs import PATIENCE_S, Kafka, own_topics, running
+from kafka_cluster import KafkaCluster
 from levada.testing import EmbeddedKafka
 
 
@@ -20,18 +21,18 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
-def pay(kafka: EmbeddedKafka, *payments: tuple[str, str]) -> None:
+def pay(kafka: Kafka, *payments: tuple[str, str]) -> None:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send_many("payments", payments)
 
 
-def run(kafka: EmbeddedKafka) -> str:
+def run(kafka: Kafka) -> str:
     with running("batch_job", "--kafka", kafka.bootstrap_servers) as job:
         assert job.end() == 0, job.output
     return job.output
 
 
-def revenue(kafka: EmbeddedKafka) -> dict[str, int]:
+def revenue(kafka: Kafka) -> dict[str, int]:
     summed: Counter[str] = Counter()
     for record in lv.scan("revenue", bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"):
         assert record.key and record.value
@@ -44,6 +45,18 @@ def test_on_the_embedded_broker() -> None:
         assert job.end() == 0, job.output
     assert job.lines[:2] == ["3 payments", "1 payments"]
     assert sorted(job.lines[2:]) == ["b'ann': b'17'", "b'bob': b'1'", "b'bob': b'5'"]
+
+
+@pytest.mark.kafka
+@pytest.mark.matrix
+def test_on_a_real_kafka(kafka44: KafkaCluster) -> None:
+    with own_topics(kafka44) as kafka:
+        kafka.create_topic("payments", 3)
+        pay(kafka, ("ann", "10"), ("bob", "5"), ("ann", "7"))
+        assert run(kafka) == "3 payments"
+        pay(kafka, ("bob", "1"))
+        assert [run(kafka), run(kafka)] == ["1 payments", "0 payments"]
+        assert revenue(kafka) == {"ann": 17, "bob": 6}
 
 
 @pytest.mark.parametrize("commit", ["is not carried out", "is carried out, and not answered"])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import example_programs
 import levada as lv
 from example_programs import running
 from levada.testing import EmbeddedKafka
@@ -27,8 +28,11 @@ def bills(kafka: EmbeddedKafka) -> list[tuple[bytes | None, bytes]]:
     return [(bill.key, dict(bill.headers)["task"] or b"") for bill in lv.scan("bills", bootstrap_servers=kafka.bootstrap_servers)]
 
 
-def test_each_task_writes_its_bill() -> None:
-    with running("celery_worker") as program:
+where = pytest.fixture(example_programs.where)
+
+
+def test_each_task_writes_its_bill(where: list[str]) -> None:
+    with running("celery_worker", *where) as program:
         assert program.end() == 0, program.output
     program.wait_for("offsets: [0, 1, 2]")
     written = [line for line in program.lines if line.startswith("b'")]

@@ -1,6 +1,6 @@
 """examples/binlog_to_kafka.py and postgres_to_kafka.py: killed under load, they lose nothing, and repeat only what was not stored as safe.
 
-tests/spark/test_example_changes.py kills them thirty times.
+tests/spark/test_example_changes.py kills them thirty times on the embedded broker.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ import pytest
 import changes_to_kafka
 import databases
 import levada as lv
-from changes_kit import PARTITIONS, Reader, Writer, broker, verify
+from changes_kit import PARTITIONS, Reader, Writer, kafka_of, verify
 from changes_to_kafka import Step, committed_position, send, send_exactly_once, written
 from databases import Database, Postgres
+from example_programs import Kafka
 from levada.errors import NotAcknowledgedError, ProducerFencedError, TransactionAbortableError
 from levada.testing import EmbeddedKafka
 
-KILLS = 2
+KILLS, KILLS_ON_REAL_KAFKA = 2, 6
 TOPIC, POSITIONS = "shop.orders", "test.position"
 TRANSACTIONS, CHANGES = 40, 5
 
 
 database = pytest.fixture(databases.each_database, scope="module", params=databases.EACH)
-kafka = pytest.fixture(broker)
+kafka = pytest.fixture(kafka_of)
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
-def test_Q1_Q9_killed_under_load_nothing_is_lost(database: Database, kafka: EmbeddedKafka, tmp_path: Path, exactly_once: bool) -> None:
+def test_Q1_Q9_killed_under_load_nothing_is_lost(database: Database, kafka: Kafka, tmp_path: Path, exactly_once: bool) -> None:
     writer = Writer(database, tmp_path.name)
     reader = Reader(database, kafka, tmp_path, exactly_once=exactly_once)
-    reader.kill_under_load(writer, Random(tmp_path.name), KILLS)
+    kills = KILLS if isinstance(kafka, EmbeddedKafka) else KILLS_ON_REAL_KAFKA
+    reader.kill_under_load(writer, Random(tmp_path.name), kills)
 
     repeated = verify(reader.arrived(), writer.history, reader.kills)
     assert repeated == 0 or not exactly_once
@@ -82,7 +84,7 @@ def test_what_json_does_not_have_is_written_in_one_way() -> None:
     assert written(Decimal("14.00")) == "14.00"
 
 
-def test_Q9_a_reader_goes_on_that_was_killed_before_it_confirmed_what_it_had_committed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_Q9_a_reader_goes_on_that_was_killed_before_it_confirmed_what_it_had_committed(kafka: Kafka, tmp_path: Path) -> None:
     with databases.running(Postgres) as database:
         writer, reader = Writer(database, tmp_path.name), Reader(database, kafka, tmp_path, exactly_once=True)
         # As many changes as a reader asks for at once.
@@ -116,14 +118,14 @@ def log(
             yield None
 
 
-def in_kafka(kafka: EmbeddedKafka, **settings: Any) -> list[tuple[int, int]]:
+def in_kafka(kafka: Kafka, **settings: Any) -> list[tuple[int, int]]:
     return [tuple(json.loads(record.value or b"")) for record in lv.scan(TOPIC, bootstrap_servers=kafka.bootstrap_servers, **settings)]
 
 
 EVERYTHING = {step.position for step in log() if step and step.record}
 
 
-def test_Q1_a_confirmed_position_is_one_up_to_which_all_changes_are_in_kafka(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_Q1_a_confirmed_position_is_one_up_to_which_all_changes_are_in_kafka(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_to_kafka, "CONFIRM_EVERY_S", 0)
     kafka.create_topic(TOPIC, PARTITIONS)
     confirmed: list[Any] = [(0, 0)]
@@ -144,7 +146,7 @@ def test_Q1_a_confirmed_position_is_one_up_to_which_all_changes_are_in_kafka(kaf
     assert confirmed[-1] > (30, 0)
 
 
-def test_Q9_a_change_that_cannot_be_written_ends_it_before_that_position(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_Q9_a_change_that_cannot_be_written_ends_it_before_that_position(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_to_kafka, "CONFIRM_EVERY_S", 0)
     confirmed: list[Any] = []
 
@@ -164,7 +166,7 @@ def test_Q9_a_change_that_cannot_be_written_ends_it_before_that_position(kafka: 
     assert confirmed == [(0, 1)]
 
 
-def test_Q1_with_transactions_each_change_is_once_in_kafka(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_Q1_with_transactions_each_change_is_once_in_kafka(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_to_kafka, "CONFIRM_EVERY_S", 0)
     confirmed: list[Any] = []
     for crash_at in ((0, 1), (3, 4), (3, 4), (17, 1), (38, 5), None):
@@ -182,7 +184,7 @@ def test_Q1_with_transactions_each_change_is_once_in_kafka(kafka: EmbeddedKafka,
     assert len(in_kafka(kafka)) > len(EVERYTHING)
 
 
-def test_a_reader_that_was_replaced_commits_nothing(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_was_replaced_commits_nothing(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_to_kafka, "CONFIRM_EVERY_S", 0)
     servers = kafka.bootstrap_servers
     with (

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import example_programs
 import levada as lv
 from example_programs import EXAMPLES, PATIENCE_S, running
 from levada.testing import EmbeddedKafka
@@ -45,8 +46,11 @@ def items(kafka: EmbeddedKafka, topic: str) -> list[str]:
     return [json.loads(record.value or "")["item"] for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers)]
 
 
-def test_on_the_embedded_broker() -> None:
-    with running("django_signals") as shop:
+where = pytest.fixture(example_programs.where)
+
+
+def test_orders_and_notices_are_in_kafka(where: list[str]) -> None:
+    with running("django_signals", *where) as shop:
         assert shop.end() == 0, shop.output
     both = [b'{"id": 1, "item": "pear"}', b'{"id": 2, "item": "plum"}']
     assert shop.lines == ["relayed: 2 left: 0", f"orders {both}", f"notices {both}"]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import levada as lv
-from example_programs import PATIENCE_S, Program, running
+from example_programs import PATIENCE_S, Kafka, Program, own_topics, running
+from kafka_cluster import KafkaCluster
 from levada.testing import EmbeddedKafka
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed")
@@ -68,14 +69,25 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 @contextmanager
-def service(kafka: EmbeddedKafka) -> Iterator[Service]:
+def service(kafka: Kafka) -> Iterator[Service]:
     with running("fastapi_app", "--kafka", kafka.bootstrap_servers, "--port", "0") as program:
         yield Service(program)
 
 
-def items(kafka: EmbeddedKafka) -> list[str]:
+def items(kafka: Kafka) -> list[str]:
     records = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, value_deserializer=json.loads, on_decode_error="skip")
     return [record.value["item"] for record in records if record.value]
+
+
+@pytest.mark.kafka
+@pytest.mark.matrix
+def test_on_a_real_kafka(kafka44: KafkaCluster) -> None:
+    with own_topics(kafka44) as kafka, service(kafka) as web:
+        assert [web.order(item).body for item in ("pear", "plum")] == [{"partition": 0, "offset": 0}, {"partition": 0, "offset": 1}]
+        until(lambda: [order["item"] for order in web.ask("/orders").body] == ["pear", "plum"])
+        assert web.ask("/health").status == 200
+        web.end()
+        assert items(kafka) == ["pear", "plum"]
 
 
 def test_an_order_is_in_kafka_when_the_service_answers_and_the_end_waits_for_those_under_way(kafka: EmbeddedKafka) -> None:

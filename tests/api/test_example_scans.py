@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 
 import levada as lv
-from levada.testing import EmbeddedKafka
+from example_programs import Kafka, broker
+from kafka_cluster import KafkaCluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIBRARIES = sorted(path.stem.removeprefix("scan_") for path in EXAMPLES.glob("scan_*.py"))
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[EmbeddedKafka]:
+def kafka(given_kafka: KafkaCluster | None) -> Iterator[Kafka]:
     """Topic orders: a and c today, b two days ago and today."""
-    with EmbeddedKafka(num_partitions=2) as kafka:
+    with broker(given_kafka, 2) as kafka:
+        kafka.create_topic("orders", 2)
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
             producer.send("orders", b"old", key="b", timestamp=1_700_000_000_000, partition=0).result(10)
             producer.send_many("orders", [(key, b"1 pear") for key in "abcabbc"])
@@ -33,7 +35,7 @@ def test_there_is_an_example_for_each_library() -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_an_example_counts_the_records_of_a_day(
-    kafka: EmbeddedKafka, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kafka: Kafka, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 import levada as lv
+from example_programs import Kafka, broker
+from kafka_cluster import KafkaCluster
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest
 from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from levada.testing import EmbeddedKafka
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "call_service.py"
 COUNT, KEYS, MANY = 200, 40, 10
@@ -81,16 +82,16 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(num_partitions=3) as kafka:
-        kafka.create_topic("orders")
+def kafka(given_kafka: KafkaCluster | None) -> Iterator[Kafka]:
+    with broker(given_kafka, 3) as kafka:
+        kafka.create_topic("orders", 3)
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
             producer.send_many("orders", [(str(number % KEYS), str(number)) for number in range(COUNT)])
         yield kafka
 
 
 @contextmanager
-def running(kafka: EmbeddedKafka, service: Service) -> Iterator[subprocess.Popen[bytes]]:
+def running(kafka: Kafka, service: Service) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, PROGRAM, kafka.bootstrap_servers, "orders", service.url]) as program:
         try:
             yield program
@@ -98,13 +99,13 @@ def running(kafka: EmbeddedKafka, service: Service) -> Iterator[subprocess.Popen
             program.kill()
 
 
-def committed(kafka: EmbeddedKafka) -> int:
+def committed(kafka: Kafka) -> int:
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         offsets = admin.list_consumer_group_offsets("scoring")
     return sum(at.offset for at in offsets.values() if at is not None)
 
 
-def left_to_do(kafka: EmbeddedKafka) -> set[int]:
+def left_to_do(kafka: Kafka) -> set[int]:
     """The numbers of the records that are not committed."""
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         offsets = {tp.partition: at.offset for tp, at in admin.list_consumer_group_offsets("scoring").items() if at is not None}
@@ -112,7 +113,7 @@ def left_to_do(kafka: EmbeddedKafka) -> set[int]:
     return {int(record.value or b"") for record in everything if record.offset >= offsets.get(record.partition, 0)}
 
 
-def forget_members(kafka: EmbeddedKafka, group: str) -> None:
+def forget_members(kafka: Kafka, group: str) -> None:
     """Do what the end of a killed member's session does, and spare the test its 45 seconds."""
     with lv.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
         (described,) = client.request(DescribeGroupsRequest(groups=[group])).groups
@@ -120,7 +121,7 @@ def forget_members(kafka: EmbeddedKafka, group: str) -> None:
         client.request(LeaveGroupRequest(group_id=group, members=gone))
 
 
-def test_killed_or_ended_at_any_moment_it_loses_nothing(kafka: EmbeddedKafka, service: Service) -> None:
+def test_killed_or_ended_at_any_moment_it_loses_nothing(kafka: Kafka, service: Service) -> None:
     with running(kafka, service):
         service.wait(lambda: len(service.seen) >= 40)
     forget_members(kafka, "scoring")

@@ -18,7 +18,8 @@ from typing import Any, TextIO
 import pytest
 
 import levada as lv
-from levada.testing import EmbeddedKafka
+from example_programs import Kafka, broker
+from kafka_cluster import KafkaCluster
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "tail_to_kafka.py"
 TOPICS = ("log.info", "log.error", "db.customers", "db.orders")
@@ -29,10 +30,10 @@ PATIENCE_S = 30
 
 
 @pytest.fixture
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(num_partitions=PARTITIONS) as kafka:
+def kafka(given_kafka: KafkaCluster | None) -> Iterator[Kafka]:
+    with broker(given_kafka, PARTITIONS) as kafka:
         for topic in TOPICS:
-            kafka.create_topic(topic)
+            kafka.create_topic(topic, PARTITIONS)
         yield kafka
 
 
@@ -94,7 +95,7 @@ class Upstream:
 class Reader:
     """The example in a process of its own, which is killed with -9 in the end."""
 
-    def __init__(self, kafka: EmbeddedKafka, folder: Path, upstream: Upstream, *keeping: str) -> None:
+    def __init__(self, kafka: Kafka, folder: Path, upstream: Upstream, *keeping: str) -> None:
         self._kafka = kafka
         self.positions = folder / "positions"
         sources: list[str | Path] = ["--file", upstream.file, "--database", upstream.database, "--table", "customers", "--table", "orders"]
@@ -127,7 +128,7 @@ class Reader:
             time.sleep(0.0005)
 
 
-def read(kafka: EmbeddedKafka, **settings: Any) -> list[lv.ConsumerRecord[bytes, bytes]]:
+def read(kafka: Kafka, **settings: Any) -> list[lv.ConsumerRecord[bytes, bytes]]:
     return [record for topic in TOPICS for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, **settings)]
 
 
@@ -147,7 +148,7 @@ def expected(upstream: Upstream) -> set[tuple[str, int]]:
     return {("file", end) for end in upstream.lines.values()} | {("database", id) for id in ids}
 
 
-def test_Q1_Q9_killed_at_random_nothing_is_lost_and_only_what_was_not_safe_is_repeated(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_Q1_Q9_killed_at_random_nothing_is_lost_and_only_what_was_not_safe_is_repeated(kafka: Kafka, tmp_path: Path) -> None:
     random = Random(tmp_path.name)
     upstream = Upstream(tmp_path)
     reader = Reader(kafka, tmp_path, upstream)
@@ -177,7 +178,7 @@ def test_Q1_Q9_killed_at_random_nothing_is_lost_and_only_what_was_not_safe_is_re
         assert all(position > stored[source] for source, position in late)
 
 
-def test_Q9_a_message_that_cannot_be_written_ends_it_before_that_position(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_Q9_a_message_that_cannot_be_written_ends_it_before_that_position(kafka: Kafka, tmp_path: Path) -> None:
     upstream = Upstream(tmp_path)
     upstream.file.write_text(f"INFO fits\nERROR {'x' * 2_000_000}\nINFO behind it\n")
     reader = Reader(kafka, tmp_path, upstream)
@@ -189,7 +190,7 @@ def test_Q9_a_message_that_cannot_be_written_ends_it_before_that_position(kafka:
     assert reader.stored("file") == len("INFO fits\n")
 
 
-def test_Q1_with_transactions_nothing_is_lost_or_repeated_however_often_it_is_killed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_Q1_with_transactions_nothing_is_lost_or_repeated_however_often_it_is_killed(kafka: Kafka, tmp_path: Path) -> None:
     random = Random(tmp_path.name)
     upstream = Upstream(tmp_path)
     reader = Reader(kafka, tmp_path, upstream, "--exactly-once", "tail")

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import levada as lv
-from levada.testing import EmbeddedKafka
+from example_programs import broker
+from kafka_cluster import KafkaCluster
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "watch_clients.py"
 PATIENCE_S = 30
@@ -18,8 +19,8 @@ READ = 'kafka_consumer_consumer_fetch_manager_metrics_records_consumed_total{cli
 SENT = 'kafka_producer_producer_topic_metrics_record_send_total{client_id="worker-out",topic="orders.done"} 3.0'
 
 
-def test_a_worker_can_be_watched() -> None:
-    with EmbeddedKafka() as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+def test_a_worker_can_be_watched(given_kafka: KafkaCluster | None) -> None:
+    with broker(given_kafka, 1) as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for value in (b"1", b"2", b"3"):
             producer.send("orders", value).result(PATIENCE_S)
         command = [sys.executable, str(PROGRAM), kafka.bootstrap_servers, "orders", "0"]

@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import levada as lv
 from databases import TABLES, Database
-from levada.testing import EmbeddedKafka
+from example_programs import EXAMPLES, PATIENCE_S, Kafka, broker
+from kafka_cluster import KafkaCluster
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_S = 60
 PARTITIONS = 2
 WRITERS = 3
 ROWS = 15
@@ -37,9 +36,9 @@ History = dict[Key, list[tuple[str, int | None]]]
 """The operations on each row, with the number of the change, which a deletion does not have."""
 
 
-def broker() -> Iterator[EmbeddedKafka]:
-    """Run a broker whose topics have PARTITIONS partitions."""
-    with EmbeddedKafka(num_partitions=PARTITIONS) as kafka:
+def kafka_of(given_kafka: KafkaCluster | None) -> Iterator[Kafka]:
+    """A fixture: a broker without topics."""
+    with broker(given_kafka, PARTITIONS) as kafka:
         yield kafka
 
 
@@ -161,7 +160,7 @@ class Kill(NamedTuple):
 class Reader:
     """The example in a process of its own."""
 
-    def __init__(self, database: Database, kafka: Any, folder: Path, *, exactly_once: bool = False) -> None:
+    def __init__(self, database: Database, kafka: Kafka, folder: Path, *, exactly_once: bool = False) -> None:
         name = "once" if exactly_once else "again"
         self._database, self._kafka, self._folder, self.name = database, kafka, folder, name
         program = EXAMPLES / f"{database.example}_to_kafka.py"

@@ -1,4 +1,4 @@
-"""Runs programs of examples/ in processes of their own."""
+"""Runs programs of examples/ in processes of their own, on the embedded broker or a real Kafka."""
 
 from __future__ import annotations
 
@@ -8,11 +8,56 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+
+import levada as lv
+from kafka_cluster import KafkaCluster
+from levada.testing import EmbeddedKafka
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_S = 60
+
+
+class RealKafka:
+    """A real Kafka with what these tests ask of EmbeddedKafka."""
+
+    def __init__(self, cluster: KafkaCluster, admin: lv.KafkaAdmin) -> None:
+        self.bootstrap_servers = cluster.bootstrap_servers
+        self.create_topic = cluster.create_topic
+        self._admin = admin
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """Return the end of a partition."""
+        place = lv.TopicPartition(topic, partition)
+        found = self._admin.list_offsets({place: lv.OffsetSpec.LATEST})[place]
+        assert found is not None
+        return found.offset
+
+
+Kafka = EmbeddedKafka | RealKafka
+
+
+@contextmanager
+def own_topics(cluster: KafkaCluster) -> Iterator[RealKafka]:
+    """Use a real Kafka that other tests use, too: topics that are made meanwhile are deleted at the end."""
+    with lv.KafkaAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        before = set(admin.list_topics())
+        yield RealKafka(cluster, admin)
+        admin.delete_topics(sorted(set(admin.list_topics()) - before))
+
+
+@contextmanager
+def broker(given: KafkaCluster | None, partitions: int) -> Iterator[Kafka]:
+    """Use a real Kafka if one is given, otherwise an embedded broker. Topics that are not created have so many partitions on the latter."""
+    with EmbeddedKafka(num_partitions=partitions) if given is None else own_topics(given) as kafka:
+        yield kafka
+
+
+def where(given_kafka: KafkaCluster | None) -> Iterator[list[str]]:
+    """A fixture: the options by which a program uses a real Kafka, none if it starts the embedded broker itself."""
+    with nullcontext() if given_kafka is None else own_topics(given_kafka) as kafka:
+        yield [] if kafka is None else ["--kafka", kafka.bootstrap_servers]
 
 
 class Program:
