@@ -35,6 +35,10 @@ PRINTS = {
     "share-groups": ["worked off: 10", "worked off: 30", "failed: b'ten' delivery 1", "failed: b'ten' delivery 2"],
     "asyncio": ["the last of 100 was written", "100 orders served"],
     "columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
+    "formats": [
+        *("polars: [(1, 'apples', 2.5), (2, 'pears', None)]", "pandas: ['apples', 'pears']", "duckdb: [(2.5, 2)]"),
+        "consumer: 2 struct<id: int64, item: string, price: double>",
+    ],
     "admin": [
         *("['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}", "['readers']"),
         *("[TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]", "0\n"),

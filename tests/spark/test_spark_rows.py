@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from levada.formats.reading import MalformedError, RowDecoder
-from levada.registry import RegistryError
+from levada.formats.reading import MalformedError, RowDecoder, SchemaLookupError
 
 
 def decoded(kind: pa.DataType, *found: Any) -> Any:
@@ -38,8 +37,9 @@ def test_whatever_a_reader_raises_is_one_malformed_row(raised: Exception, reason
 
 
 def test_a_registry_that_fails_is_no_malformed_row() -> None:
-    with pytest.raises(RegistryError, match="down"):
-        decoded(pa.int32(), 1, RegistryError("down"))
+    with pytest.raises(SchemaLookupError, match="schema id 7 cannot be looked up") as failed:
+        decoded(pa.int32(), 1, SchemaLookupError(7))
+    assert failed.value.row == 1
 
 
 @pytest.mark.parametrize(

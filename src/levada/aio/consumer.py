@@ -22,7 +22,7 @@ from levada.api.consumer.dead_letters import of_decode_errors
 from levada.api.consumer.looping import Loop
 from levada.api.consumer.subscribing import OnRebalance
 from levada.api.engine_setup import Connector
-from levada.api.keywords import unknown_keyword
+from levada.api.keywords import check_formats, unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.base.flow import CallerFlow
 from levada.base.unsupported_names import CONSUMER, lacks
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from levada.config.typed import ConsumerSettings
+    from levada.formats.arguments import FormatArguments
 
 T = TypeVar("T")
 
@@ -225,6 +226,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         max_bytes: int | None = None,
         columns: Sequence[str] | None = None,
         text: Sequence[str] = (),
+        **formats: Unpack[FormatArguments],
     ) -> pa.RecordBatch:
         """Wait for records as poll() does, and return them as an Arrow record batch, without rows if there are none.
 
@@ -234,8 +236,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         which of key and value are UTF-8 and become strings; for a record that is not UTF-8, RecordDeserializationError is raised after the
         records before it were returned. max_bytes: add no more record batches once the columns have this size; by default 16 MiB. With
         max_records, successive results may be slices of the same memory, and each slice keeps all of it: copy rows that you keep for long.
+
+        formats: value_format="confluent-avro", schema_registry_url=..., and others that docs/howto/formats.md lists: keys or values become
+        typed columns, mostly a struct. With mode="FAILFAST" a value that cannot be decoded raises RecordDeserializationError, and the next
+        call returns the same records; seek past the error's record, or take another mode. With "DROPMALFORMED" a result may be empty
+        before the time is over.
         """
-        return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
+        check_formats(self.poll_arrow, formats)
+        return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text, formats))
 
     async def _hand_out(self, poll: CallerFlow[T]) -> T:
         # Before all else: in a forked child nothing may wait for the lock.

@@ -239,7 +239,7 @@ class Driver:
         return promise.done
 
     async def _compute(self, step: Compute) -> Any:
-        if step.size_bytes <= INLINE_BYTES:
+        if step.size_bytes <= INLINE_BYTES and not step.may_block:
             return step.run()
         running = self.loop.run_in_executor(None, step.run)
         try:

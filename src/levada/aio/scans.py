@@ -55,8 +55,10 @@ class Scan(Generic[K, V]):
 
     async def to_table(self) -> pa.Table:
         """Return all records as one Arrow table."""
+        batches = [batch async for batch in self.arrow()]
+        # Only now, because a schema registry was asked while reading, and not on the event loop.
         empty = self._request.schema.empty_table()
-        return type(empty).from_batches([batch async for batch in self.arrow()], empty.schema)
+        return type(empty).from_batches(batches, empty.schema)
 
     async def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
         """Return scans of the parts of this scan, in order; together they read the same records. Like levada.Scan.splits()."""

@@ -6,11 +6,12 @@ correct call costs only an empty dict more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from levada.base.text import did_you_mean
 from levada.config.base import Config
+from levada.formats.arguments import ARGUMENTS
 
 ADVICE: Final[Mapping[str, str]] = {
     "callback": "it is called on_delivery, a function of the record's metadata and the error",
@@ -28,11 +29,17 @@ ADVICE: Final[Mapping[str, str]] = {
 """What to write instead of another client's argument. Python itself names required arguments that are missing."""
 
 
-def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "") -> TypeError:
+def check_formats(method: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client."""
+    if unknown := {name: value for name, value in given.items() if name not in ARGUMENTS}:
+        raise unknown_keyword(method, unknown, more=ARGUMENTS)
+
+
+def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "", more: Iterable[str] = ()) -> TypeError:
     """Return the error for a call with keyword arguments that a method does not have. It names the first of them.
 
     method: a method that is bound to its client, or a function. client: for a function whose first parameter is the client, the client's
-    name.
+    name. more: further arguments that the method has.
     """
     from inspect import Parameter, signature
 
@@ -45,5 +52,5 @@ def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], clie
     elif any(option in kind.OPTIONS or option in kind.ALIASES for kind in Config.KINDS):
         advice = f"; it is an option of the client, as in {client}({name}=...)"
     else:
-        advice = did_you_mean(name, known)
+        advice = did_you_mean(name, (*known, *more))
     return TypeError(f"{client}.{method.__name__}() has no argument '{name}'{advice}")

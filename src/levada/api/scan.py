@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from levada.api.arguments import column_names, positive, text_columns, topic_names, topic_partition
-from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns
+from levada.api.columns import DEFAULT_COLUMNS, decoder, importing_columns, typed_columns
 from levada.api.consumer.consuming import Consuming
 from levada.base.clock import NEVER_MS
-from levada.base.flow import CallerFlow
+from levada.base.flow import CallerFlow, Compute
 from levada.client.driver_interface import Host
 from levada.client.engine import Engine
 from levada.config import ConsumerConfig
@@ -21,7 +22,11 @@ from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
 from levada.consumer.scan.ranges import Range, Ranges, split_ranges
 from levada.consumer.scan.scanning import RecordFilter, Scanning, ScanPlan, ScanProgress
 from levada.errors import ConfigError, OffsetOutOfRangeError
+from levada.formats.arguments import ARGUMENTS
 from levada.types import AnyRecord, K, TopicPartition, V
+
+if TYPE_CHECKING:
+    from levada.formats.columns import RecordColumns
 
 PARTITION_FETCH_BYTES = 8 << 20
 SAMPLE_BYTES = 64 << 10
@@ -34,7 +39,8 @@ FILTERED_BY = ("key", "timestamp")
 class ScanRequest(NamedTuple):
     """The checked arguments of scan(). rows, size: the number of rows, or of bytes, at which an Arrow batch is full.
 
-    is_filtered: whether keys or timestamps select the records to return. progress: the program's callback; None without one.
+    is_filtered: whether keys or timestamps select the records to return. progress: the program's callback; None without one. typed: the
+    columns if keys or values have a format; else None.
     """
 
     plan: ScanPlan
@@ -45,22 +51,24 @@ class ScanRequest(NamedTuple):
     size: int
     is_filtered: bool = False
     progress: Callable[[ScanProgress], object] | None = None
+    typed: RecordColumns | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns to return."""
+        """The names of the columns to read, without those that only the filter needs."""
+        if self.typed is not None:
+            return tuple(self.typed.needed)
         return DEFAULT_COLUMNS if self.columns is None else self.columns
 
     def sink(self) -> Any:
-        """Return a decoder for the columns to return and those that the filter needs."""
-        if not self.is_filtered:
-            return decoder(self.columns, self.text, self.config)
-        return decoder((*self.names, *(name for name in FILTERED_BY if name not in self.names)), self.text, self.config)
+        """Return a decoder for the columns to read and those that the filter needs."""
+        more = [name for name in FILTERED_BY if name not in self.names] if self.is_filtered else []
+        return decoder((*self.names, *more), self.text, self.config)
 
     @property
     def schema(self) -> Any:
-        """The Arrow schema of the result."""
-        return decoder(self.columns, self.text, self.config).schema
+        """The Arrow schema of the result. May ask the schema registry, once."""
+        return decoder(self.columns, self.text, self.config).schema if self.typed is None else self.typed.schema
 
     def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
         """Return Arrow batches as a capsule of Arrow's C stream interface."""
@@ -108,8 +116,9 @@ def scan_request(
 ) -> ScanRequest:
     """Check the arguments of scan(), which ScanArguments describes, and return them as a request.
 
-    Raises ConfigError, and ValueError for a name that is not a column.
+    settings: also the arguments about formats. Raises ConfigError, and ValueError for a name that is not a column.
     """
+    formats = {name: settings.pop(name) for name in ARGUMENTS if name in settings}
     _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
@@ -125,8 +134,10 @@ def scan_request(
     kept = _kept(keys, timestamps)
     plan = ScanPlan(ranges, kept, skips=on_data_loss == "skip")
     wanted, strings = None if columns is None else column_names(columns), text_columns(text)
-    request = ScanRequest(plan, _config(config, settings), wanted, strings, batch_rows, batch_bytes, kept is not None, progress)
-    if columns is not None or request.text:
+    topics_read = names if assignments is None else sorted({tp.topic for tp in named})
+    typed = typed_columns(wanted, strings, formats, topics_read) if any(one is not None for one in formats.values()) else None
+    request = ScanRequest(plan, _config(config, settings), wanted, strings, batch_rows, batch_bytes, kept is not None, progress, typed)
+    if typed is None and (columns is not None or request.text):
         _ = request.schema  # It knows which columns there are.
     return request
 
@@ -155,7 +166,7 @@ def _key(key: Any) -> bytes | None:
 
 def _refuse_misspelt(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for a name that is not a setting of a consumer, but similar to an argument of scan()."""
-    own = scan_request.__kwdefaults__ or ()
+    own = (*(scan_request.__kwdefaults__ or ()), *ARGUMENTS)
     for name in settings:
         dotted = name.replace("_", ".")
         if dotted in ConsumerConfig.OPTIONS or dotted in ConsumerConfig.ALIASES:
@@ -194,17 +205,26 @@ class ScanReading:
         self._consuming = Consuming(request.config, engine, host, random=random, post=post, keeps=keeps)
         self._scanning = Scanning(request.plan, self._consuming.reading, engine, host)
         self._handed_out = 0
+        self._decode: Callable[[Any], Any] | None = None
 
     def records(self) -> CallerFlow[list[AnyRecord] | None]:
         """Return the next records; None at the end of the scan."""
+        if self._request.typed is not None:
+            raise ConfigError(
+                "value_format and key_format are for columns: call arrow() or to_table(), or give a value_deserializer for records"
+            )
         records = yield from self._scanning.records()
         self._tell(len(records or ()))
         return records
 
     def batch(self, sink: BatchSink) -> CallerFlow[Any]:
         """Return the next Arrow batch; None at the end of the scan."""
+        if self._request.typed is not None and self._decode is None:
+            self._decode = yield Compute(self._request.typed.decoder, may_block=True)
         while (batch := (yield from self._scanning.batch(sink, self._request.rows, self._request.size))) is not None:
             kept = self._filtered(batch)
+            if self._decode is not None:
+                kept = yield Compute(partial(self._decode, kept), kept.nbytes, may_block=True)
             self._tell(kept.num_rows)
             if kept.num_rows:
                 return kept
@@ -233,6 +253,9 @@ class ScanReading:
         """
         if (rows is None) == (size_bytes is None):
             raise ValueError("splits() takes either rows or bytes: how large a part may be")
+        if whole.typed is not None:
+            # All parts have the same schema.
+            yield Compute(whole.typed.pinned, may_block=True)
         limit = positive("rows", rows) if rows is not None else positive("bytes", size_bytes)
         ranges = yield from self._scanning.settle()
         weights = dict.fromkeys(ranges, 1.0) if rows is not None else (yield from self._bytes_per_offset(ranges))
@@ -265,10 +288,11 @@ class ScanReading:
 
 if TYPE_CHECKING:
     from levada.config.typed import ConsumerSettings
+    from levada.formats.arguments import FormatArguments
 
     # Only type checkers and editors read it: at run time its base class would load every setting of a consumer.
-    class ScanArguments(ConsumerSettings[K, V], Generic[K, V], total=False):
-        """The keyword arguments of scan(): its own, and the settings of a consumer."""
+    class ScanArguments(ConsumerSettings[K, V], FormatArguments, Generic[K, V], total=False):
+        """The keyword arguments of scan(): its own, those about formats, and the settings of a consumer."""
 
         start: Bound | Mapping[Any, Bound]
         """Where to begin. Default: "earliest"."""

@@ -97,11 +97,13 @@ class Compute:
     """Resume with the result of `run`. If `run` raises, its error is thrown into the flow.
 
     size_bytes: roughly how much data `run` processes. A driver may execute a long computation in another thread, one at a time, so that the
-    event loop is not blocked. The computation ends before the driver throws an exception into the flow or closes it.
+    event loop is not blocked. may_block: whether `run` may wait, for a schema registry for example; then it never runs on an event loop.
+    The computation ends before the driver throws an exception into the flow or closes it.
     """
 
     run: Callable[[], Any]
     size_bytes: int = 0
+    may_block: bool = False
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from levada.errors import ConfigError, SerializationError
+from levada.errors import ConfigError, KafkaError, SerializationError
 from levada.formats.avro_conversion import conversion
 from levada.formats.avro_schema import AvroSchema
-from levada.formats.reading import Decoder, Format, MalformedError, Read, Registry, RowDecoder, client_of
+from levada.formats.reading import Decoder, Format, MalformedError, Read, Registry, RowDecoder, SchemaLookupError, client_of, latest_version
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
@@ -74,12 +74,7 @@ class ConfluentAvroFormat(Format):
 
 def latest_schema(registry: Registry, subject: str, option: str) -> tuple[int, AvroSchema]:
     """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
-    try:
-        latest = client_of(registry).get_version(subject, "latest")
-    except RegistryNotFoundError as missing:
-        raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
-    if latest.schema.schema_type != AVRO:
-        raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {AVRO}")
+    latest = latest_version(registry, subject, option, AVRO)
     return latest.schema_id, AvroSchema(_texts(registry, latest.schema), f"subject '{subject}' version {latest.version}")
 
 
@@ -91,12 +86,13 @@ class WriterSchemas:
 
     def __init__(self, registry: Registry, reader: AvroSchema) -> None:
         self._registry = registry
-        self._reads = _known_reads(os.getpid(), registry, reader)
+        # A program's client is not kept alive by a cache.
+        self._reads = _known_reads(os.getpid(), registry, reader) if isinstance(registry, tuple) else {}
         self._reader = reader
         self._unknown: dict[int, str] = {}
 
     def read(self, data: bytes) -> Any:
-        """Decode a value into the reader's schema. Raises MalformedError; RegistryError if the writer's schema cannot be looked up."""
+        """Decode a value into the reader's schema. Raises MalformedError; SchemaLookupError if its schema cannot be looked up."""
         try:
             schema_id = schema_id_of(data)
         except SerializationError:
@@ -119,6 +115,9 @@ class WriterSchemas:
             why = f"which the registry does not know ({missing.url})"
         except (ConfigError, RecursionError) as fault:
             why = f"which is not read: {fault}"
+        except KafkaError as failed:
+            # The registry does not answer, or its settings are wrong. The value may be good, so it is not malformed.
+            raise SchemaLookupError(schema_id) from failed
         self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
         raise MalformedError(self._unknown[schema_id])
 

@@ -7,7 +7,7 @@ error: the mode decides it, for all formats in the same way.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
@@ -15,8 +15,14 @@ from typing import Self
 
 import pyarrow as pa
 
-from levada.errors import SerializationError
-from levada.formats.reading import Fault, Format
+from levada.errors import RecordDeserializationError, SerializationError
+from levada.formats.reading import Format, SchemaLookupError
+from levada.types import ConsumerRecord
+
+SIDES = ("key", "value")
+PLACE = ("topic", "partition", "offset")
+_OF_RECORD = (*PLACE, "timestamp", "key", "value")
+"""The columns from which the record of an error is made."""
 
 
 class Mode(Enum):
@@ -45,17 +51,29 @@ class Typed:
         return replace(self, formats={side: chosen.pinned() for side, chosen in self.formats.items()})
 
     @property
+    def added(self) -> tuple[str, ...]:
+        """The names of the columns that these options add to those of a record."""
+        return (*self.raw.values(), *(() if self.corrupt is None else (self.corrupt,)))
+
+    @property
     def columns(self) -> dict[str, pa.DataType]:
         """The types of the columns that these options change or add: decoded keys and values, raw bytes, and corrupt text."""
         types = {side: chosen.kind for side, chosen in self.formats.items()}
-        added: dict[str, pa.DataType] = {name: pa.binary() for name in self.raw.values()}
-        return {**types, **added, **({} if self.corrupt is None else {self.corrupt: pa.string()})}
+        return {**types, **{name: pa.string() if name == self.corrupt else pa.binary() for name in self.added}}
 
     def needs(self, column: str) -> list[str]:
         """Return the columns of records from which a column is computed."""
         if column == self.corrupt:
             return list(self.formats)
         return [side for side, name in self.raw.items() if name == column] or [column]
+
+    def needed(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of records to read for these columns."""
+        names = [needed for name in columns for needed in self.needs(name)]
+        if self.mode is not Mode.PERMISSIVE:
+            # A malformed key or value drops the row or is an error, even if its column is not wanted.
+            names += self.formats
+        return list(dict.fromkeys([*names, *(PLACE if self.mode is Mode.FAILFAST else ())]))
 
 
 class ValueDecoder:
@@ -80,9 +98,14 @@ class ValueDecoder:
         malformed: list[pa.BooleanArray] = []
         corrupt = pa.nulls(batch.num_rows, pa.string())
         for side in self._sides:
-            found = self._decoders[side].decode(batch.column(side))
+            try:
+                found = self._decoders[side].decode(batch.column(side))
+            except SchemaLookupError as failed:
+                cause = failed.__cause__
+                raise _error(batch, side, failed.row, f"its {side} has schema id {failed.schema_id}, {cause}") from cause
             if found.fault is not None and self._typed.mode is Mode.FAILFAST:
-                raise _error(batch, side, found.fault)
+                reason = f"the {side} is {found.fault.reason}; mode=PERMISSIVE returns the fields that can be read"
+                raise _error(batch, side, found.fault.row, reason)
             columns[side] = found.rows
             malformed.append(found.malformed)
             if found.fault is not None and self._typed.corrupt is not None:
@@ -112,8 +135,60 @@ def _base64(values: pa.Array) -> pa.Array:
     return pa.array([None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()], pa.string())
 
 
-def _error(batch: pa.RecordBatch, side: str, fault: Fault) -> SerializationError:
-    topic, partition, offset = (batch.column(name)[fault.row].as_py() for name in ("topic", "partition", "offset"))
-    return SerializationError(
-        f"{topic}-{partition} at offset {offset}: the {side} is {fault.reason}; mode=PERMISSIVE returns the fields that can be read"
-    )
+def _error(batch: pa.RecordBatch, side: str, row: int, reason: str) -> SerializationError:
+    """Return the error of a row. It has the record if the batch has all columns of it, and names the record's place if it has that."""
+    names = batch.schema.names
+    if not set(PLACE) <= set(names):
+        return SerializationError(reason)
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in PLACE)
+    text = f"{topic}-{partition} at offset {offset}: {reason}"
+    if not set(_OF_RECORD) <= set(names):
+        return SerializationError(text)
+    timestamp, key, value = batch.column("timestamp").cast(pa.int64())[row].as_py(), *(batch.column(name)[row].as_py() for name in SIDES)
+    return RecordDeserializationError(text, ConsumerRecord(topic, partition, offset, timestamp, 0, key, value, []), side)
+
+
+class RecordColumns:
+    """The columns of records that a program reads, with keys or values that a format decodes. Picklable.
+
+    typed: the formats. names: the wanted columns, in this order. The registry is asked when the columns are first used; then they stay the
+    same.
+    """
+
+    def __init__(self, typed: Typed, names: Sequence[str]) -> None:
+        self._typed = typed
+        self._names = tuple(names)
+        self._pinned: Typed | None = None
+
+    def pinned(self) -> Typed:
+        """Return the formats with their schemas. The first call may ask the registry, so it may block."""
+        if self._pinned is None:
+            self._pinned = self._typed.pinned()
+        return self._pinned
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns of records to read. An error needs the whole record."""
+        return list(dict.fromkeys([*self._typed.needed(self._names), *_OF_RECORD]))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the wanted columns. May block, like pinned()."""
+        from levada.record.columnar import schema
+
+        typed = self.pinned().columns
+        plain = schema([name for name in self._names if name not in typed])
+        return pa.schema([(name, typed[name] if name in typed else plain.field(name).type) for name in self._names])
+
+    def decoder(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """Return a function that makes the wanted columns of the needed ones. The function may ask the registry; one thread may use it at a
+        time.
+        """
+        schema = self.schema
+        values = ValueDecoder(self.pinned(), schema)
+
+        def decode(batch: pa.RecordBatch) -> pa.RecordBatch:
+            found = values.decode(batch)
+            return pa.RecordBatch.from_arrays([found.column(name) for name in schema.names], schema=schema)
+
+        return decode

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
-from levada.errors import KafkaError
-from levada.registry import SchemaRegistryClient
+from levada.errors import ConfigError
+from levada.registry import RegisteredSchema, RegistryNotFoundError, SchemaRegistryClient
 
 
 class Fault(Protocol):
@@ -109,6 +109,20 @@ def client_of(registry: Registry) -> SchemaRegistryClient:
     return registry if isinstance(registry, SchemaRegistryClient) else _client(os.getpid(), registry)
 
 
+def latest_version(registry: Registry, subject: str, option: str, schema_type: str) -> RegisteredSchema:
+    """Return the latest version of a subject. Raises ConfigError that names the option; RegistryError.
+
+    schema_type: the type that it has to have, such as "AVRO".
+    """
+    try:
+        latest = client_of(registry).get_version(subject, "latest")
+    except RegistryNotFoundError as missing:
+        raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
+    if latest.schema.schema_type != schema_type:
+        raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {schema_type}")
+    return latest
+
+
 @lru_cache(maxsize=8)
 def _client(process: int, settings: tuple[tuple[str, Any], ...]) -> SchemaRegistryClient:
     return SchemaRegistryClient(dict(settings))
@@ -126,6 +140,18 @@ class MalformedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class SchemaLookupError(Exception):
+    """The schema of a value cannot be looked up, so nothing is known about the value. The cause is the registry's error.
+
+    row: the index of the value in the decoded column.
+    """
+
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(f"schema id {schema_id} cannot be looked up")
+        self.schema_id = schema_id
+        self.row = 0
 
 
 class RowDecoder:
@@ -149,8 +175,8 @@ class RowDecoder:
         for row, data in enumerate(values.to_pylist()):
             try:
                 found.append(None if data is None else self._read(data))
-            except KafkaError:
-                # The registry does not answer, or its settings are wrong. The value may be good, so it is not malformed.
+            except SchemaLookupError as failed:
+                failed.row = row
                 raise
             except Exception as fault:
                 # Libraries raise exceptions of any type for damaged bytes, and one bad value must not fail the other values.

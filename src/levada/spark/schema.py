@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
-from levada.formats.columns import Mode, Typed
+from levada.formats.columns import PLACE, Typed
 from levada.spark.source.loss import OnLoss
 from levada.spark.types import spark_type
 
@@ -49,7 +49,6 @@ TAKEN_NAMES = (*_TYPES, *_LEVADA_NAMES.values())
 """Names that an added column cannot have. It is added to a batch that has levada's names, and would replace a column there."""
 
 UNTYPED = Typed()
-PLACE = ("topic", "partition", "offset")
 _MOST_MS = (2**63 - 1) // 1000
 TARGET_ROWS = 32_768
 TARGET_BYTES = 4 << 20
@@ -114,14 +113,9 @@ def _same(have: DataType, wanted: DataType) -> bool:
 
 def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
     """Return the columns that a schema needs, under the names of levada's columnar reader."""
-    names = [_LEVADA_NAMES.get(needed, needed) for name in schema.fieldNames() for needed in typed.needs(name)]
-    if typed.mode is not Mode.PERMISSIVE:
-        # A malformed key or value drops the row or fails the query, even if the query does not select it.
-        names += typed.formats
-    if "timestamp" in names or typed.mode is Mode.FAILFAST:
-        # Error messages name the record that Spark cannot store, or that cannot be decoded.
-        names += PLACE
-    return list(dict.fromkeys(names))
+    names = [_LEVADA_NAMES.get(name, name) for name in typed.needed(schema.fieldNames())]
+    # An error message names the record whose timestamp Spark cannot store.
+    return list(dict.fromkeys([*names, *(PLACE if "timestamp" in names else ())]))
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.RecordBatch:

@@ -111,6 +111,8 @@ def scan(
     columns, text: like in poll_arrow(). batch_rows, batch_bytes: the size at which an Arrow batch is full; by default 65,536 rows and 16
     MiB. progress: called with a ScanProgress after each step, in the thread that reads; an exception that it raises ends the scan.
 
+    value_format, value_schema, schema_registry_url and others: keys and values become typed columns (docs/howto/formats.md).
+
     on_data_loss: "raise", the default, raises DataLossError if records between start and end are lost; "skip" continues after them, and
     adds them to Scan.losses. If a new leader has replaced records (KIP-320), "skip" continues with the first record that differs, so
     offsets may come twice, up to the end of the new log. If the first difference is not known, and in a topic that was created again, the

@@ -20,7 +20,7 @@ from levada.api.arguments import (
     topic_partitions,
     whole,
 )
-from levada.api.columns import ARROW_BYTES, decoder
+from levada.api.columns import ARROW_BYTES, decoder, typed_columns
 from levada.api.consumer.health import health
 from levada.api.consumer.iterations import Iterations
 from levada.api.consumer.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
@@ -30,7 +30,7 @@ from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit, Span, of
 from levada.api.reporting import Reporting
 from levada.api.sent_offsets import Read, Sending, SentOffsets
 from levada.base.clock import epoch_ms
-from levada.base.flow import CallerFlow, Flow
+from levada.base.flow import CallerFlow, Compute, Flow
 from levada.base.measure import Measure
 from levada.base.promise import Promise
 from levada.client.driver_interface import Host
@@ -61,6 +61,7 @@ from levada.types import (
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 30.0
+NO_FORMATS: Mapping[str, Any] = {}
 BROKEN_OFF_MS = 100
 """How long an interrupted close() waits until brokers have taken note of it."""
 
@@ -128,6 +129,8 @@ class Consuming:
         self._iterations = Iterations(self.reading)
         self.iterate, self.end_iteration = self._iterations.begin, self._iterations.end
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
+        self._typed: tuple[object, Any, Any] | None = None
+        """The last arguments of poll_arrow() about formats, the columns that they make, and the function that decodes them."""
 
     # What is read
 
@@ -264,10 +267,11 @@ class Consuming:
         max_bytes: int | None,
         columns: Sequence[str] | None,
         text: Sequence[str],
+        formats: Mapping[str, Any] = NO_FORMATS,
     ) -> CallerFlow[Any]:
         """Return the next records as an Arrow batch; one without rows when the timeout, in seconds, is over.
 
-        The arguments are those of KafkaConsumer.poll_arrow().
+        The arguments are those of KafkaConsumer.poll_arrow(). formats: its keyword arguments about formats.
         """
         self.check_readable()
         self._interceptors.check_columns()
@@ -276,9 +280,15 @@ class Consuming:
         self.tell_of_commits()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
+        over_ms = self._over_ms(timeout)
+        decode = None
+        if formats:
+            columns, decode = yield from self._typed_columns(columns, text, formats)
         sink = self._decoder(columns, text, in_parts=limit is not None)
         self._note_abort()
-        batch = yield from self.reading.batch(self._over_ms(timeout), sink, limit, most, self.subscribing.caller)
+        batch = yield from self.reading.batch(over_ms, sink, limit, most, self.subscribing.caller)
+        if decode is not None:
+            batch = yield Compute(partial(decode, batch), batch.nbytes, may_block=True)
         if self._interceptors and batch.num_rows:
             with self._host.user_code():
                 self._interceptors.on_consume_arrow(batch)
@@ -544,6 +554,17 @@ class Consuming:
         if key not in self._decoders:
             self._decoders[key] = decoder(*key[:2], self.config, notes_offsets=in_parts)
         return self._decoders[key]
+
+    def _typed_columns(
+        self, columns: Sequence[str] | None, text: Sequence[str], formats: Mapping[str, Any]
+    ) -> CallerFlow[tuple[Sequence[str], Callable[[Any], Any]]]:
+        """Return the columns to read, and a function that decodes keys and values among them. The first call may ask the registry."""
+        asked = None if columns is None else column_names(columns), text_columns(text), formats
+        if self._typed is None or self._typed[0] != asked:
+            topics = self.subscribing.subscription() or {tp.topic for tp in self.assignment()}
+            typed = typed_columns(asked[0], asked[1], formats, sorted(topics))
+            self._typed = asked, typed.needed, (yield Compute(typed.decoder, may_block=True))
+        return self._typed[1:]
 
 
 def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> None:

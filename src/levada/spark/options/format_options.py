@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
-from levada.formats.columns import Mode, Typed
+from levada.formats.columns import SIDES, Mode, Typed
 from levada.formats.reading import Format
 from levada.formats.string import StringFormat
 from levada.spark.ddl import parse_schema
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from levada.formats.protobuf_schema import MessageType
 
 Settings = tuple[tuple[str, str], ...]
-SIDES = ("key", "value")
 BINARY = "binary"
 _OF_ALL = ("mode", "columnNameOfCorruptRecord")
 _REGISTRY_URL = f"{REGISTRY}url"

@@ -22,9 +22,9 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
 from levada.exactly_once.batch import BatchId, SlotName
+from levada.formats.columns import SIDES
 from levada.formats.writing import Encode
 from levada.spark.clients import Outstanding, fresh_admin, reused_producer, roles
-from levada.spark.options.format_options import SIDES
 from levada.spark.options.options import SinkOptions, Spreads
 from levada.spark.pyspark_versions import DataSourceStreamArrowWriter
 from levada.spark.schema import HEADERS

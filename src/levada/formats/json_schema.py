@@ -1,0 +1,134 @@
+"""Reads JSON in Confluent's wire format, by the JSON Schema of a registry or by an Arrow schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from levada.errors import ConfigError
+from levada.formats.json import JsonFormat
+from levada.formats.reading import DecodedRows, Decoder, Format, Registry, RowFault, latest_version
+from levada.registry.wire_format import HEADER_SIZE, MAGIC
+
+JSON = "JSON"
+_NO_OBJECT = b"?"
+_END = 2**31 - 1
+"""Larger than any value. Without an end, binary_slice of some versions of pyarrow fails for short values."""
+_PLAIN: Mapping[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+_TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
+
+
+@dataclass(frozen=True)
+class JsonSchemaFormat(Format):
+    """JSON objects in Confluent's wire format. Fields are found by name, so the writer's schema is not needed.
+
+    schema: the fields to read; None until pinned() fetches the latest schema of the subject. option: the option that gives the subject, for
+    errors.
+    """
+
+    registry: Registry | None = field(repr=False)
+    subject: str | None
+    option: str
+    schema: pa.Schema | None = None
+
+    def pinned(self) -> Self:
+        """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
+        if self.schema is not None:
+            return self
+        assert self.registry is not None and self.subject is not None
+        latest = latest_version(self.registry, self.subject, self.option, JSON)
+        return replace(self, schema=arrow_schema(latest.schema.schema_str, f"subject '{self.subject}' version {latest.version}"))
+
+    @property
+    def kind(self) -> pa.DataType:
+        """A struct of the fields."""
+        return self._plain.kind
+
+    def decoder(self, kind: pa.DataType | None = None) -> Decoder:
+        """Return a decoder."""
+        return _BehindHeader(self._plain.decoder())
+
+    @property
+    def _plain(self) -> JsonFormat:
+        assert self.schema is not None, "not pinned"
+        return JsonFormat(self.schema)
+
+
+class _BehindHeader:
+    """Takes the header off each value, and passes the rest on."""
+
+    def __init__(self, inner: Decoder) -> None:
+        self._inner = inner
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode a binary column."""
+        has_header = pc.and_(
+            pc.greater_equal(pc.binary_length(values), HEADER_SIZE), pc.equal(pc.binary_slice(values, 0, 1), bytes([MAGIC]))
+        )
+        texts = pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, _END), _NO_OBJECT)
+        found = self._inner.decode(texts)
+        if found.fault is None or has_header[found.fault.row].as_py():
+            return DecodedRows(found.rows, found.malformed, found.fault)
+        data = values[found.fault.row].as_py()
+        reason = f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}"
+        return DecodedRows(found.rows, found.malformed, RowFault(found.fault.row, reason))
+
+
+def arrow_schema(text: str, origin: str) -> pa.Schema:
+    """Return the Arrow schema for the objects of a JSON Schema. origin: where the schema comes from, for errors. Raises ConfigError.
+
+    What has no type in Arrow, such as a choice between several types, is a string with the JSON text.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise ConfigError(f"{origin}: the JSON schema cannot be read: {fault}") from fault
+    kind = _Types(document).of(document, ())
+    if not pa.types.is_struct(kind):
+        raise ConfigError(f"{origin}: the JSON schema describes no object with properties; give an Arrow schema")
+    return pa.schema(list(kind))
+
+
+class _Types:
+    """Computes the Arrow types of one JSON Schema."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+
+    def of(self, schema: Any, within: tuple[str, ...]) -> pa.DataType:
+        """Return the Arrow type of a schema. within: the references that led to it."""
+        if not isinstance(schema, dict):
+            return pa.string()
+        if "$ref" in schema:
+            reference = schema["$ref"]
+            return pa.string() if reference in within else self.of(self._find(reference), (*within, reference))
+        for choice in ("oneOf", "anyOf", "allOf"):
+            if isinstance(schema.get(choice), list):
+                others = [one for one in schema[choice] if one != {"type": "null"}]
+                return self.of(others[0], within) if len(others) == 1 else pa.string()
+        return self._typed(schema, within)
+
+    def _typed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType:
+        kinds = schema.get("type")
+        names = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if one != "null"]
+        name = "number" if set(names) == {"integer", "number"} else names[0] if len(names) == 1 else None
+        if name == "object" and isinstance(schema.get("properties"), dict) and schema["properties"]:
+            return pa.struct([(key, self.of(inner, within)) for key, inner in schema["properties"].items()])
+        if name == "array":
+            return pa.list_(pa.field("element", self.of(schema.get("items"), within)))
+        if name == "string":
+            return pa.binary() if schema.get("contentEncoding") == "base64" else _TEXTS.get(schema.get("format", ""), pa.string())
+        return _PLAIN.get(name or "", pa.string())
+
+    def _find(self, reference: Any) -> Any:
+        """Return what a reference within the document points to; None for another reference."""
+        found = self._document if isinstance(reference, str) and reference.startswith("#") else None
+        for part in str(reference).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
