@@ -102,7 +102,7 @@ suite:
 	$(IN_VENV) $(BIN)/pytest --run-failed-again --durations=20 --durations-min=4 -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
 
 interpreted:
-	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest --run-failed-again -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest --run-failed-again -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer tests/unit/formats
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz

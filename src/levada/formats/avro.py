@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
 from levada.errors import ConfigError, KafkaError, SerializationError
+from levada.formats.avro_columns import ColumnDecoder, steps_of
 from levada.formats.avro_conversion import conversion
+from levada.formats.avro_reader import AvroSteps
 from levada.formats.avro_schema import AvroSchema
 from levada.formats.reading import Decoder, Format, MalformedError, Read, Registry, RowDecoder, SchemaLookupError, client_of, latest_version
 from levada.registry import RegistryNotFoundError, Schema
@@ -34,7 +36,10 @@ class AvroFormat(Format):
 
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
-        return _decoder(self.schema, _reader_of(self.schema, None, 0, "its Avro schema"), kind)
+        built, parsed = self.kind, self.schema.parsed_with_names()
+        one_by_one = RowDecoder(_reader_of(self.schema, None, 0, "its Avro schema"), built if kind is None else kind, built)
+        steps = None if is_plain_bytes(parsed.schema) else steps_of(parsed, parsed, built)
+        return one_by_one if steps is None else ColumnDecoder(one_by_one, built, built if kind is None else kind, only=steps)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,9 @@ class ConfluentAvroFormat(Format):
 
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder. All decoders of a process share the writers' schemas that were looked up."""
-        return _decoder(self._reader, WriterSchemas(self.registry, self._reader).read, kind)
+        built, writers = self.kind, WriterSchemas(self.registry, self._reader)
+        one_by_one = RowDecoder(writers.read, built if kind is None else kind, built)
+        return ColumnDecoder(one_by_one, built, built if kind is None else kind, writers.steps)
 
     @property
     def _reader(self) -> AvroSchema:
@@ -78,6 +85,13 @@ def latest_schema(registry: Registry, subject: str, option: str) -> tuple[int, A
     return latest.schema_id, AvroSchema(_texts(registry, latest.schema), f"subject '{subject}' version {latest.version}")
 
 
+class _Writer(NamedTuple):
+    """How values of a writer's schema are read. read: reads one value. steps: read a column; None if the schemas have none."""
+
+    read: Read
+    steps: AvroSteps | None
+
+
 class WriterSchemas:
     """Reads values, each with the writer schema that its schema id names.
 
@@ -87,7 +101,7 @@ class WriterSchemas:
     def __init__(self, registry: Registry, reader: AvroSchema) -> None:
         self._registry = registry
         # A program's client is not kept alive by a cache.
-        self._reads = _known_reads(os.getpid(), registry, reader) if isinstance(registry, tuple) else {}
+        self._known = _known_writers(os.getpid(), registry, reader) if isinstance(registry, tuple) else {}
         self._reader = reader
         self._unknown: dict[int, str] = {}
 
@@ -97,12 +111,19 @@ class WriterSchemas:
             schema_id = schema_id_of(data)
         except SerializationError:
             raise MalformedError(f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}") from None
-        read = self._reads.get(schema_id)
-        if read is None:
-            read = self._reads[schema_id] = self._find(schema_id)
-        return read(data)
+        return self._writer(schema_id).read(data)
 
-    def _find(self, schema_id: int) -> Read:
+    def steps(self, schema_id: int) -> AvroSteps | None:
+        """Return the steps for a writer's schema; None if it has none. Raises like read()."""
+        return self._writer(schema_id).steps
+
+    def _writer(self, schema_id: int) -> _Writer:
+        found = self._known.get(schema_id)
+        if found is None:
+            found = self._known[schema_id] = self._find(schema_id)
+        return found
+
+    def _find(self, schema_id: int) -> _Writer:
         if schema_id in self._unknown:
             raise MalformedError(self._unknown[schema_id])
         try:
@@ -123,20 +144,21 @@ class WriterSchemas:
 
 
 @lru_cache(maxsize=32)
-def _known_reads(process: int, registry: Registry, reader: AvroSchema) -> dict[int, Read]:
-    """Return the process's functions for reading values, by schema id. All decoders of equal formats share this dictionary."""
+def _known_writers(process: int, registry: Registry, reader: AvroSchema) -> dict[int, _Writer]:
+    """Return what the process knows of writers' schemas, by schema id. All decoders of equal formats share this dictionary."""
     return {}
 
 
-def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
-    """Return a function that reads values of a writer's schema. Raises ConfigError if they cannot be resolved to the reader's schema."""
+def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> _Writer:
+    """Return how values of a writer's schema are read. Raises ConfigError if they cannot be resolved to the reader's schema."""
     what = f"the Avro schema of id {schema_id}"
     if not is_plain_bytes(writer.parsed()):
-        return _reader_of(reader, writer, HEADER_SIZE, what)
+        steps = steps_of(writer.parsed_with_names(), reader.parsed_with_names(), reader.shape().kind)
+        return _Writer(_reader_of(reader, writer, HEADER_SIZE, what), steps)
     if is_plain_bytes(reader.parsed()):
-        return lambda data: data[HEADER_SIZE:]
+        return _Writer(lambda data: data[HEADER_SIZE:], None)
     read = _reader_of(reader, writer, 0, what)
-    return lambda data: read(with_length(data[HEADER_SIZE:]))
+    return _Writer(lambda data: read(with_length(data[HEADER_SIZE:])), None)
 
 
 def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begin: int, what: str) -> Read:
@@ -176,8 +198,3 @@ def _without_schemas(text: str, *schemas: Any) -> str:
 
 def _texts(registry: Registry, schema: Schema) -> tuple[str, ...]:
     return tuple(one.schema_str for one in (*client_of(registry).get_referenced_schemas(schema).values(), schema))
-
-
-def _decoder(schema: AvroSchema, read: Read, kind: pa.DataType | None) -> Decoder:
-    built = schema.shape().kind
-    return RowDecoder(read, built if kind is None else kind, built)

@@ -41,11 +41,11 @@ class _Conversions:
 
     def of(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
         """Return a function that converts values of a type. None if they need no conversion."""
-        schema = _named(schema, self._names)
+        schema = named(schema, self._names)
         if isinstance(schema, list):
             others = alternatives(schema)
             return self._members(others, writers) if len(others) > 1 else unless_null(self.of(others[0], writers))
-        convert = self._inner(schema, [one for one in self._flat(writers) if _resolves(one, schema)])
+        convert = self._inner(schema, [one for one in self._flat(writers) if resolves(one, schema)])
         return without_name(convert) if self._names_branches and kind_of(schema) in NAMED else convert
 
     def _inner(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
@@ -61,7 +61,7 @@ class _Conversions:
         return None
 
     def _record(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
-        written = [_fields_of(one, schema) for one in writers]
+        written = [_types_of(one, schema) for one in writers]
         converts: dict[str, Convert] = {}
         for inner in schema["fields"]:
             types = [found[inner["name"]] for found in written if inner["name"] in found]
@@ -85,14 +85,14 @@ class _Conversions:
 
         A record, an enum or a fixed comes without its name if the writer has no union. Then the branch follows from the schemas.
         """
-        schemas = [_named(branch, self._names) for branch in branches]
+        schemas = [named(branch, self._names) for branch in branches]
         flat = [(one, _first(schemas, one)) for one in self._flat(writers)]
         made = [Branch(f"member{at}", self.of(schema, [one for one, first in flat if first == at])) for at, schema in enumerate(schemas)]
         told_by = {python_key(schema): branch for schema, branch in zip(schemas, made, strict=True)}
         for one, other in (("bytes", "Decimal"), ("Decimal", "bytes")):
             if one in told_by:
                 told_by.setdefault(other, told_by[one])
-        plain = [_named(one, self._writer_names) for one in writers]
+        plain = [named(one, self._writer_names) for one in writers]
         without_names = {_first(schemas, one) if not isinstance(one, list) and kind_of(one) in NAMED else None for one in plain}
         if without_names <= {None}:
             return member(told_by)
@@ -103,20 +103,21 @@ class _Conversions:
         """Return the types that a writer may have written. Unions are replaced by their branches, and names by their types."""
         found = []
         for one in writers:
-            schema = _named(one, self._writer_names)
-            found += [_named(branch, self._writer_names) for branch in schema] if isinstance(schema, list) else [schema]
+            schema = named(one, self._writer_names)
+            found += [named(branch, self._writer_names) for branch in schema] if isinstance(schema, list) else [schema]
         return found
 
 
-def _named(schema: Any, names: Mapping[str, Any]) -> Any:
+def named(schema: Any, names: Mapping[str, Any]) -> Any:
+    """Return the type that a schema names; a schema that is no name unchanged."""
     return names.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def _first(schemas: Sequence[Any], writer: Any) -> int | None:
-    return next((at for at, schema in enumerate(schemas) if _resolves(writer, schema)), None)
+    return next((at for at, schema in enumerate(schemas) if resolves(writer, schema)), None)
 
 
-def _resolves(writer: Any, reader: Any) -> bool:
+def resolves(writer: Any, reader: Any) -> bool:
     """Whether fastavro resolves the writer's type to the reader's type. False for promoted numbers, which need no conversion."""
     kind, of_writer = kind_of(reader), kind_of(writer)
     if kind not in NAMED or of_writer not in NAMED:
@@ -131,11 +132,17 @@ def _unqualified(schema: Any) -> str:
     return str(schema["name"]).rpartition(".")[2]
 
 
-def _fields_of(writer: Any, reader: Any) -> dict[str, Any]:
+def _types_of(writer: Any, reader: Any) -> dict[str, Any]:
     """Return the writer's types for the fields of the reader, by the reader's field names."""
+    of_writer = fields_of(writer, reader)
+    return {of_writer[inner["name"]]: inner["type"] for inner in writer.get("fields", ()) if inner["name"] in of_writer}
+
+
+def fields_of(writer: Any, reader: Any) -> dict[str, str]:
+    """Return the reader's names of the writer's fields, by the writer's names. Fields that the reader lacks are left out."""
     own = {inner["name"]: inner["name"] for inner in reader["fields"]}
     called = {alias: inner["name"] for inner in reader["fields"] for alias in inner.get("aliases", ())} | own
-    return {called[inner["name"]]: inner["type"] for inner in writer.get("fields", ()) if inner["name"] in called}
+    return {inner["name"]: called[inner["name"]] for inner in writer.get("fields", ()) if inner["name"] in called}
 
 
 def _bytes(schema: Any, writers: Sequence[Any]) -> Convert | None:

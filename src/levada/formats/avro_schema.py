@@ -63,9 +63,14 @@ _CLASSES: Mapping[str, str] = {
 NAMED = (*RECORDS, "enum", "fixed")
 
 
+def unit_of(schema: Any) -> int | None:
+    """Return the unit of a timestamp in nanoseconds; None for another type."""
+    return _NANOSECONDS.get(schema.get("logicalType", "")) if isinstance(schema, dict) else None
+
+
 def _rescaled(value: int, writer: Any, reader: Any) -> int:
     """Return a timestamp in the unit of the reader's schema. Unchanged if the reader's schema has no timestamp."""
-    unit = _NANOSECONDS.get(reader.get("logicalType", "")) if isinstance(reader, dict) else None
+    unit = unit_of(reader)
     return value if unit is None else value * _NANOSECONDS[writer["logicalType"]] // unit
 
 
