@@ -50,6 +50,13 @@ CODE = re.compile(r"(`+)(.+?)\1")
 PAGE = re.compile(r"docs/([\w/-]+)\.md")
 
 
+def without_pages_for_developers(app: Any, env: Any) -> None:
+    """Leave decisions and requirements out of the search, whose words they share with the pages for users."""
+    for page in env.found_docs:
+        if page.startswith(("adr/", "requirements/")):
+            env.metadata[page]["nosearch"] = True
+
+
 def without_private_arguments(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
@@ -156,6 +163,7 @@ def with_the_chart_of_the_last_demo(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.add_directive("mermaid", StateDiagram)
+    app.connect("env-updated", without_pages_for_developers)
     app.connect("build-finished", with_the_chart_of_the_last_demo)
     app.connect("autodoc-process-signature", without_private_arguments)
     app.connect("autodoc-process-docstring", as_restructured_text)

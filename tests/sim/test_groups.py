@@ -261,6 +261,24 @@ def test_G14_a_call_that_waits_for_records_is_no_slow_program(group: Group) -> N
     assert one.group_metadata() == generation
 
 
+def test_G14_polls_that_wait_long_for_their_partitions_say_so_once(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "no records yet: the consumer has waited" in record.getMessage()]
+
+    group.join(max_poll_interval_ms=60_000)
+    group.settle()
+    two = group.join()
+    assert two.poll(2) == []
+    assert told() == [], "most rebalances take no longer"
+    for _ in range(10):
+        assert two.poll(2) == []
+    assert len(told()) == 1
+    assert "session.timeout.ms" in told()[0]
+    group.settle()
+    assert two.poll(60) == []
+    assert len(told()) == 1, "without new records nothing is wrong"
+
+
 def test_G2_G14_heartbeats_go_on_while_the_program_works_and_a_fetch_waits(group: Group) -> None:
     group.join(session_timeout_ms=6_000, fetch_max_wait_ms=60_000)
     group.settle()
@@ -969,7 +987,7 @@ def test_O12_nothing_is_committed_nor_warned_of_while_a_group_is_rebalanced(grou
         group.poll(timeout=1)
     commits = group.world.requests("OffsetCommit")
     with caplog.at_level(logging.WARNING):
-        group.poll(one, times=5, timeout=1)
+        group.poll(one, times=3, timeout=1)
     assert group.world.requests("OffsetCommit") == commits
     assert not [record for record in caplog.records if record.name.startswith("levada")]
     held.release()

@@ -372,12 +372,17 @@ class ConsumerCore:
             )
             for state in self.subscription
         ]
-        member = self.member if self.is_subscribed else None
-        fenced = None if member is None else member.final_error
+        fenced = self.member.final_error if self.member is not None and self.is_subscribed else None
         absent = self._topics.absent(self._now_ms())
+        return consumer_health(found, failures, rebalancing=self._is_rebalancing(), fenced=fenced, absent=absent)
+
+    def _is_rebalancing(self) -> bool:
+        """Return whether the group has yet to give the consumer its partitions."""
+        member = self.member
+        if member is None or member.subscribed is None or member.may_commit:
+            return False
         # While no topic matches the pattern, the consumer does not join its group.
-        rebalancing = member is not None and not member.may_commit and (bool(member.topics) or self._pattern() is None)
-        return consumer_health(found, failures, rebalancing=rebalancing, fenced=fenced, absent=absent)
+        return bool(member.topics) or self._pattern() is None
 
     # Flows
 
@@ -447,6 +452,7 @@ class ConsumerCore:
             engine.network,
             self._topics,
             self._committed,
+            rebalancing=self._is_rebalancing,
             patience_ms=self._api_timeout_ms,
             deferred=engine.deferred,
         )

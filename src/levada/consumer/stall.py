@@ -30,6 +30,8 @@ from levada.errors import BrokerError, KafkaError
 
 LAST_WORD_GRACE_MS = 400
 """A call that is about to return without a record warns after this time; a call that continues waiting warns later."""
+LONG_REBALANCE_MS = 5_000
+"""A rebalance that takes longer probably waits for a member that does not answer."""
 LOOK_AROUND_MS = 250
 """How often partitions are checked while something is, or may be, wrong."""
 
@@ -128,7 +130,8 @@ class SubscribedTopics:
 class Stalls:
     """Finds partitions that wait too long for a broker. Used under the engine's lock.
 
-    topics: the subscribed topics. committed: the look-up of committed offsets; None without a group. patience_ms: default.api.timeout.ms.
+    topics: the subscribed topics. committed: the look-up of committed offsets; None without a group. rebalancing: returns whether the group
+    has yet to give the consumer its partitions. patience_ms: default.api.timeout.ms.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class Stalls:
         topics: SubscribedTopics,
         committed: CommittedPositions | None,
         *,
+        rebalancing: Callable[[], bool],
         patience_ms: int,
         deferred: Deferred,
     ) -> None:
@@ -147,6 +151,7 @@ class Stalls:
         self._network = network
         self._topics = topics
         self._committed = committed
+        self._rebalancing = rebalancing
         self._patience_ms = patience_ms
         self._log = deferred.log(__name__)
         self.waits_since_ms = NEVER_MS
@@ -162,6 +167,8 @@ class Stalls:
         self._unreachable = Unreachable(network, self._log)
         self._told_unstable = False
         """Whether it was warned that committed offsets wait for a transaction."""
+        self._rebalancing_since_ms = NEVER_MS
+        self._told_rebalancing = False
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise; None to continue waiting. last_word: whether poll() is about to return no records."""
@@ -176,6 +183,7 @@ class Stalls:
         if fault is None and now_ms >= self._overdue_ms:
             self._warn(now_ms)
         self._look_for_open_transaction(last_word=last_word)
+        self._look_for_long_rebalance(now_ms, last_word=last_word)
         return fault
 
     def _grace_ms(self, *, last_word: bool) -> int:
@@ -221,6 +229,21 @@ class Stalls:
                 "transactional.id that began it aborts it, else its coordinator does after transaction.timeout.ms"
             )
             self._log.warning(text, ", ".join(map(str, sorted(committed.unstable))), committed.group_id)
+
+    def _look_for_long_rebalance(self, now_ms: int, *, last_word: bool) -> None:
+        """Log a warning, once, if poll() returns no records because a rebalance takes long."""
+        if not self._rebalancing():
+            self._rebalancing_since_ms, self._told_rebalancing = NEVER_MS, False
+            return
+        self._rebalancing_since_ms = min(self._rebalancing_since_ms, now_ms)
+        passed_ms = now_ms - self._rebalancing_since_ms
+        if last_word and passed_ms >= LONG_REBALANCE_MS and not self._told_rebalancing:
+            self._told_rebalancing = True
+            text = (
+                "no records yet: the consumer has waited for %.0f s to get its partitions; the group may wait for a member that was killed, until "
+                "its session ends (session.timeout.ms), or for one that does not call poll(), until max.poll.interval.ms"
+            )
+            self._log.warning(text, passed_ms / 1000)
 
     def _missing(self, now_ms: int, grace_ms: int) -> BrokerError | None:
         for state in self._suspects:
