@@ -240,8 +240,8 @@ class Stalls:
         if last_word and passed_ms >= LONG_REBALANCE_MS and not self._told_rebalancing:
             self._told_rebalancing = True
             text = (
-                "no records yet: the consumer has waited for %.0f s to get its partitions; the group may wait for a member that was killed, until "
-                "its session ends (session.timeout.ms), or for one that does not call poll(), until max.poll.interval.ms"
+                "no records yet: the consumer has waited for %.0f s to get its partitions; the group may wait for a member that was "
+                "killed, until its session ends (session.timeout.ms), or for one that does not call poll(), until max.poll.interval.ms"
             )
             self._log.warning(text, passed_ms / 1000)
 
