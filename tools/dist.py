@@ -261,8 +261,8 @@ def try_wheel(tools: Path, wheel: Path, version: str, target: Platform, scratch:
     wheels_only = ("--only-binary", ":all:")
     if python.emulator:
         pip(tools, *for_machine(python, folder, target.machine), *wheels_only, wheel, env=bare)
-    elif version.endswith("t"):
-        # zstandard has no wheels for free-threaded Python. cramjam has none for 3.13t, where its versions after 2.11 cannot be compiled.
+    elif version == "3.13t":
+        # zstandard and cramjam have no wheels for 3.13t, where versions of cramjam after 2.11 cannot be compiled.
         pip(tools, "cramjam<2.12", wheel, into=inside, env=clean, pinned=False)
     else:
         pip(tools, *wheels_only, wheel, into=inside, env=bare)

@@ -11,15 +11,19 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 from io import BytesIO
 from typing import TypeVar
 
 import cramjam
-import zstandard
 
 from levada.errors import ConfigError, DecompressionError
+
+try:
+    from levada.record import zstd_package as zstd
+except ImportError:
+    from levada.record import zstd_standard as zstd  # type: ignore[no-redef]
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
@@ -59,7 +63,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRE
     """
     try:
         return _DECOMPRESS[codec](data, max_bytes)
-    except (zlib.error, RuntimeError, EOFError, struct.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
+    except (zlib.error, RuntimeError, EOFError, struct.error, zstd.ZstdError, cramjam.DecompressionError) as error:
         raise DecompressionError(f"{codec.name.lower()}: {error} ({len(data)} compressed bytes)") from error
 
 
@@ -87,9 +91,14 @@ class _Output:
         self._size = 0
 
     @property
+    def left(self) -> int:
+        """How many more bytes are allowed."""
+        return self._max_bytes - self._size
+
+    @property
     def step(self) -> int:
         """The most bytes to request from the library at once: up to one byte more than allowed, so that too large output is noticed."""
-        return min(_STEP, self._max_bytes - self._size + 1)
+        return min(_STEP, self.left + 1)
 
     def add(self, part: bytes) -> None:
         """Add decompressed bytes; raises DecompressionError beyond the limit."""
@@ -382,52 +391,61 @@ def _lz4_blocks(view: memoryview, at: int, largest: int, checksum_bytes: int) ->
 
 # The window takes memory in addition to the output. A frame may announce a large window, as the highest levels do, if its contents are
 # too small to fill it.
-_ZSTD_MAX_WINDOW = 8 * 1024 * 1024
-_ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024
+_ZSTD_MAX_WINDOW_LOG = 23
+_ZSTD_LARGEST_WINDOW_LOG = 27
+_ZSTD_MAX_WINDOW = 1 << _ZSTD_MAX_WINDOW_LOG
+_ZSTD_HEAD = struct.Struct("<4sB")
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_ONE_SEGMENT, _ZSTD_CHECKSUM = 0x20, 0x04
+_ZSTD_HEADER_BYTES = tuple(
+    5 + (0 if flags & _ZSTD_ONE_SEGMENT else 1) + (0, 1, 2, 4)[flags & 3] + (flags >> 5 & 1, 2, 4, 8)[flags >> 6] for flags in range(256)
+)
+"""The size of a frame's header by its flags: magic, flags, window unless there is one segment, dictionary, size of the contents."""
 _ZSTD_BLOCK = 128 * 1024
 _RAW, _RLE = 0, 1
 
 
 def _zstd_compress(data: Buffer, level: int | None) -> bytes:
     level = 3 if level is None else level
-    with _pooled(_packers.setdefault(level, []), lambda: zstandard.ZstdCompressor(level=level)) as packer:
-        return packer.compress(data)
+    idle = _packers.setdefault(level, [])
+    packer = _idle_or_new(idle, partial(zstd.Packer, level))
+    packed = packer.compress(data)
+    idle.append(packer)
+    return packed
 
 
 def _zstd_decompress(data: Buffer, max_bytes: int) -> bytes:
-    frames, bound = _zstd_frames(memoryview(data))
-    window = _ZSTD_LARGEST_WINDOW if bound <= _ZSTD_MAX_WINDOW else _ZSTD_MAX_WINDOW
-    with _pooled(_unpackers.setdefault(window, []), lambda: zstandard.ZstdDecompressor(max_window_size=window)) as unpacker:
-        if frames == 1 and bound <= max_bytes and zstandard.frame_content_size(data) <= bound:
-            return unpacker.decompress(data, max_output_size=bound)
-        return _zstd_stream(unpacker, data, max_bytes)
-
-
-def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: int) -> bytes:
     output = _Output(Codec.ZSTD, data, max_bytes)
-    with unpacker.stream_reader(data, read_across_frames=True) as reader:
-        while part := reader.read(output.step):
+    for frame, bound, is_one_segment in _zstd_frames(memoryview(data)):
+        # The window of a frame of one segment is as large as what it decompresses to.
+        small = bound <= _ZSTD_MAX_WINDOW or (is_one_segment and bound <= output.left)
+        window_log = _ZSTD_LARGEST_WINDOW_LOG if small else _ZSTD_MAX_WINDOW_LOG
+        idle = _unpackers.setdefault(window_log, [])
+        unpacker = _idle_or_new(idle, partial(zstd.Unpacker, window_log))
+        # One of several frames is copied to what the others hold.
+        at_once = output.left if len(frame) == len(data) else output.step
+        for part in unpacker.parts(frame, bound, at_once):
             output.add(part)
+        idle.append(unpacker)
     return output.joined()
 
 
-def _zstd_frames(view: memoryview) -> tuple[int, int]:
-    """Return the number of zstd frames in `view`, and the maximum number of bytes to which they decompress. Reads only block headers.
+def _zstd_frames(view: memoryview) -> Iterator[tuple[memoryview, int, bool]]:
+    """Yield each zstd frame in `view`, the maximum number of bytes to which it decompresses, and whether it is one segment.
 
-    A frame need not announce its decompressed size, and the library does not report that the last frame is incomplete. The block headers
-    show both.
+    Reads only headers. A frame need not announce its decompressed size; the headers of its blocks show the maximum.
     """
-    frames = bound = at = 0
-    while at < len(view):
-        header = zstandard.get_frame_parameters(view[at:])
-        at += zstandard.frame_header_size(view[at:])
-        at, size = _zstd_blocks(view, at)
-        at += 4 if header.has_checksum else 0
-        frames += 1
-        bound += size
-    if not frames or at > len(view):
-        raise EOFError("the frame is cut short")
-    return frames, bound
+    start = 0
+    while start < len(view) or not start:
+        magic, flags = _ZSTD_HEAD.unpack_from(view, start)
+        if magic != _ZSTD_MAGIC:
+            raise EOFError(f"no frame begins at byte {start}")
+        at, bound = _zstd_blocks(view, start + _ZSTD_HEADER_BYTES[flags])
+        at += 4 if flags & _ZSTD_CHECKSUM else 0
+        if at > len(view):
+            raise EOFError("the frame is cut short")
+        yield view[start:at], bound, bool(flags & _ZSTD_ONE_SEGMENT)
+        start = at
 
 
 def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
@@ -446,21 +464,16 @@ def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
     return at, bound
 
 
-# By level, and by window size. A context is expensive to create and must not be shared while in use; popping from a list is atomic.
-_packers: dict[int, list[zstandard.ZstdCompressor]] = {}
-_unpackers: dict[int, list[zstandard.ZstdDecompressor]] = {}
+# By level, and by window. A context is expensive to create and must not be shared while in use; popping from a list is atomic.
+_packers: dict[int, list[zstd.Packer]] = {}
+_unpackers: dict[int, list[zstd.Unpacker]] = {}
 
 
-@contextmanager
-def _pooled(idle: list[T], make: Callable[[], T]) -> Iterator[T]:
+def _idle_or_new(idle: list[T], make: Callable[[], T]) -> T:
     try:
-        context = idle.pop()
+        return idle.pop()
     except IndexError:
-        context = make()
-    try:
-        yield context
-    finally:
-        idle.append(context)
+        return make()
 
 
 _COMPRESS: dict[Codec, Callable[[Buffer, int | None], Buffer]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 import zlib
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -47,7 +48,10 @@ def _parts() -> Iterator[Part]:
     yield Part("system", platform.platform())
     yield Part("gzip", f"zlib {zlib.ZLIB_RUNTIME_VERSION}")
     for codec, library in CODECS.items():
-        yield Part(codec, f"{library} {_installed(library) or 'is missing'}")
+        version = _installed(library)
+        # Python's own compression.zstd, as levada.record.compression chooses it.
+        own = codec == "zstd" and version is None and sys.version_info >= (3, 14)
+        yield Part(codec, "compression.zstd of Python" if own else f"{library} {version or 'is missing'}")
     for name in OPTIONAL:
         yield Part(name, _installed(name) or "not installed")
 
