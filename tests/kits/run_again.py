@@ -20,6 +20,9 @@ SHAKY = "shaky"
 PASSED = re.compile(r"^=.* (\d+) passed\b.* =+$", re.MULTILINE)
 """Matches the last line of a pytest report. Group 1 is the number of passed tests."""
 
+GROUP = re.compile(r"@[^]/:]*$")
+"""Matches the group that xdist appends to the id of a test. Reports of pytest 9.2 and later lack it."""
+
 
 def add_option(parser: pytest.Parser) -> None:
     """Add the option --run-failed-again."""
@@ -84,9 +87,8 @@ class RunAgain:
         return Again(done.returncode, int(passed[-1]) if passed else 0, done.stdout)
 
     def _node_id(self, report: pytest.TestReport) -> str:
-        # xdist appends the group.
         grouped = self._config.getoption("dist", "no") == "loadgroup"
-        return report.nodeid.rpartition("@")[0] if grouped else report.nodeid
+        return GROUP.sub("", report.nodeid) if grouped else report.nodeid
 
     def _reporter(self) -> pytest.TerminalReporter:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

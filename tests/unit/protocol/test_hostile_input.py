@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from levada.base.gil import has_gil
 from levada.errors import ProtocolError, TooManyElementsError, TruncatedError
 from levada.protocol.codegen import decode, encode
 from levada.protocol.frame import decode_request, decode_response
@@ -221,6 +222,7 @@ def test_M_C6_headers_have_the_same_limit(is_request: bool) -> None:
             decode_response(InitProducerIdRequest, 2, bytes.fromhex("00000001") + tags)
 
 
+@pytest.mark.skipif(not has_gil(), reason="without the interpreter lock, records are copied (ADR 64)")
 def test_W10_records_are_a_view_and_not_a_copy() -> None:
     data = encode(ProduceRequest(topic_data=[TopicProduceData(partition_data=[PartitionProduceData(records=b"payload")])]), 9)
     message, _ = decode(ProduceRequest, data, 9)
