@@ -688,6 +688,7 @@ def test_version_says_what_a_bug_report_needs() -> None:
     assert told["levada"] == lv.__version__
     assert told["Python"].startswith(platform.python_version())
     assert told["lz4"].startswith("cramjam 2")
+    assert told["zstd"].startswith(("zstandard 0", "compression.zstd"))
     assert told["botocore"] == "not installed" or told["botocore"][0].isdecimal()
     modules = len(list(Path(lv.__file__).parent.rglob("*.pxd")))
     assert told["compiled"] == f"yes, {modules} modules" or told["compiled"].startswith("no: ")
