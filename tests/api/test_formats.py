@@ -17,7 +17,7 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.errors import ConfigError, RecordDeserializationError
+from levada.errors import ConfigError, Persisted, RecordDeserializationError, SerializationError
 from levada.registry import RegistryAnswerError, RegistryUnavailableError, Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 
@@ -414,3 +414,152 @@ def test_other_mistakes(put: Put, kafka: EmbeddedKafka) -> None:
         consumer.poll_arrow(value_fromat="avro")  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="value_format and key_format are for columns"):
         list(lv.scan(put(b"x"), bootstrap_servers=kafka.bootstrap_servers, value_format="string"))
+
+
+class TestWriting:
+    """send_arrow() with value_format writes what scan() with the same format reads."""
+
+    ROWS: ClassVar[list[Any]] = [
+        {"n": 1, "s": 'a"b\\c,d', "t": NOON, "x": Decimal("1.25")},
+        {"n": None, "s": "", "t": None, "x": None},
+        {"n": -5, "s": None, "t": NOON, "x": Decimal("-0.50")},
+    ]
+    KIND = pa.struct({"n": pa.int64(), "s": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.decimal128(9, 2)})
+    AVRO: ClassVar[Any] = record(
+        n=["null", "long"],
+        s=["null", "string"],
+        t=["null", logical("long", "timestamp-micros")],
+        x=["null", logical("bytes", "decimal", precision=9, scale=2)],
+    )
+
+    @pytest.fixture
+    def send(self, kafka: EmbeddedKafka) -> Callable[..., str]:
+        """Return what sends columns, with the blocking and the asyncio API, and returns the topic. Each row is there twice then."""
+
+        def send(data: Any, *, topic: str | None = None, **given: Any) -> str:
+            name = topic or f"t{next(NUMBERS)}"
+            with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                producer.send_arrow(name, data, **given).result(timeout=10)
+
+            async def again() -> None:
+                async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                    await (await producer.send_arrow(name, data, **given)).result(timeout=10)
+
+            asyncio.run(again())
+            return name
+
+        return send
+
+    def test_what_is_written_is_read_again(self, send: Any, read: Any, registry: EmbeddedRegistry) -> None:
+        data = pa.table({"o": pa.array([*self.ROWS, None], self.KIND)})
+        asked = {"schema_registry_url": registry.url}
+        fields = pa.schema(list(self.KIND))
+        ways: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+            ({"value_format": "json"}, {"value_format": "json", "value_schema": fields}),
+            ({"value_format": "csv"}, {"value_format": "csv", "value_schema": fields}),
+            ({"value_format": "avro", "value_schema": self.AVRO}, {"value_format": "avro", "value_schema": self.AVRO}),
+            ({"value_format": "confluent-avro", "value_schema": self.AVRO, **asked}, {"value_format": "confluent-avro", **asked}),
+            (
+                {"value_format": "json-schema", "value_schema": {"type": "object"}, **asked},
+                {"value_format": "json-schema", "value_schema": fields},
+            ),
+        )
+        for writing, reading in ways:
+            assert read(send(data, value="o", **writing), **reading) == [*self.ROWS, None] * 2, writing["value_format"]
+
+    def test_protobuf(self, send: Any, read: Any, registry: EmbeddedRegistry) -> None:
+        kind = message_class("types.All")
+        data = pa.table({"a_int32": pa.array([1, 2], pa.int32()), "names": [["a"], []], "a_uint32": pa.array([7, 8], pa.uint32())})
+        for name, asked in (("protobuf", {}), ("confluent-protobuf", {"schema_registry_url": registry.url})):
+            topic = send(data, value=["a_int32", "names", "a_uint32"], value_format=name, value_schema=kind, **asked)
+            found = read(topic, value_format=name, value_schema=kind)
+            assert [(row["a_int32"], row["names"], row["a_uint32"]) for row in found] == [(1, ["a"], 7), (2, [], 8)] * 2
+
+    def test_several_columns_become_one_value_beside_a_key_and_a_time(self, send: Any, kafka: EmbeddedKafka) -> None:
+        polars = pytest.importorskip("polars")
+        frame = polars.DataFrame({"id": [1, 2], "item": ["a", "b"], "tags": [["x"], []], "at": [NOON, NOON], "who": ["k", "l"]})
+        topic = send(frame, value=["id", "item", "tags"], value_format="json", key="who", key_format="string", timestamp="at")
+        table = lv.scan(
+            topic, bootstrap_servers=kafka.bootstrap_servers, columns=["key", "value", "timestamp"], text=["key", "value"]
+        ).to_table()
+        rows = [("k", '{"id":1,"item":"a","tags":["x"]}', NOON), ("l", '{"id":2,"item":"b","tags":[]}', NOON)]
+        assert [tuple(row.values()) for row in table.to_pylist()] == rows * 2
+
+    def test_all_kinds_of_text_lists_and_times_are_written(self, send: Any, read: Any) -> None:
+        schema = record(
+            s="string",
+            e={"type": "enum", "name": "E", "symbols": ["A"]},
+            l={"type": "array", "items": "long"},
+            t=logical("int", "time-millis"),
+        )
+        data = pa.table(
+            {
+                "s": pa.array(["x"], pa.large_string()),
+                "e": pa.array(["A"]).dictionary_encode(),
+                "l": pa.array([[1]], pa.large_list(pa.uint16())),
+                "t": pa.array([dt.time(1)], pa.time32("ms")),
+            }
+        )
+        topic = send(data, value=["s", "e", "l", "t"], value_format="avro", value_schema=schema)
+        assert read(topic, value_format="avro", value_schema=schema) == [{"s": "x", "e": "A", "l": [1], "t": dt.time(1)}] * 2
+
+    def test_the_newest_schema_is_asked_for_once(self, registry: EmbeddedRegistry, register: Any, kafka: EmbeddedKafka) -> None:
+        topic = f"t{next(NUMBERS)}"
+        register(topic, record(n="long"))
+        before = len(registry.requests)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in range(3):
+                given: Any = {"value_format": "confluent-avro", "schema_registry_url": registry.url}
+                producer.send_arrow(topic, pa.table({"n": [number]}), value=["n"], **given).result(timeout=10)
+        assert len(registry.requests) == before + 1
+
+    @pytest.mark.parametrize(
+        ("given", "error", "text"),
+        [
+            ({"value_format": "avor"}, ConfigError, "there is no format 'avor'; did you mean 'avro'"),
+            (
+                {"value_fromat": "avro"},
+                TypeError,
+                r"send_arrow\(\) has no argument 'value_fromat'; did you mean 'value_format'",
+            ),
+            ({"value_format": "json", "value": "n"}, ConfigError, "column 'n' must be a struct to be written as JSON, but is int64"),
+            ({"value_format": "json", "value": ["m"]}, SerializationError, "value: the data have no single column 'm'; there are n"),
+            ({"key_format": "string"}, ConfigError, "key_format is for the column that key names; name one"),
+            ({"value_format": "avro", "value_schema": '"long"', "mode": "FAILFAST"}, TypeError, "has no argument 'mode'"),
+            (
+                {"value_format": "avro", "value_schema": record(n="string")},
+                ConfigError,
+                "column 'value.n' is int64, but the Avro schema has string",
+            ),
+            (
+                {"value_format": "avro", "value_schema": record(n="int")},
+                ConfigError,
+                "column 'value.n' is int64, but the Avro schema has int",
+            ),
+        ],
+    )
+    def test_mistakes_are_said_and_nothing_is_sent(self, kafka: EmbeddedKafka, given: Any, error: Any, text: str) -> None:
+        topic = f"t{next(NUMBERS)}"
+        kafka.create_topic(topic, 1)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer, pytest.raises(error, match=text):
+            producer.send_arrow(topic, pa.table({"n": [1]}), **{"value": ["n"], **given})
+        assert lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers).to_table().num_rows == 0
+
+    def test_a_schema_need_not_be_registered_by_the_producer(self, kafka: EmbeddedKafka, registry: EmbeddedRegistry) -> None:
+        given: Any = {"value_format": "confluent-avro", "value_schema": record(n="long"), "schema_registry_url": registry.url}
+        with (
+            lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer,
+            pytest.raises(ConfigError, match=r"the schema is not registered under 't\d+-value'; register it, or"),
+        ):
+            producer.send_arrow(f"t{next(NUMBERS)}", pa.table({"n": [1]}), value=["n"], auto_register_schemas=False, **given)
+
+    def test_a_row_that_does_not_fit_is_named(self, kafka: EmbeddedKafka) -> None:
+        topic, schema = f"t{next(NUMBERS)}", record(e={"type": "enum", "name": "E", "symbols": ["A"]})
+        kafka.create_topic(topic, 1)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            with pytest.raises(
+                SerializationError, match=r"column 'value' does not fit the Avro schema of value_schema: .*row 1 of 2"
+            ) as failed:
+                producer.send_arrow(topic, pa.table({"e": ["A", "B"]}), value=["e"], value_format="avro", value_schema=schema)
+            assert failed.value.persisted is Persisted.NO
+        assert lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers).to_table().num_rows == 0

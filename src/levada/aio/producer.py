@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
@@ -13,7 +13,7 @@ from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
 from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engine_setup import Connector
-from levada.api.keywords import unknown_keyword
+from levada.api.keywords import check_formats, unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import Producing
 from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit
@@ -21,6 +21,7 @@ from levada.api.transacting import Block, Transacting
 from levada.base.flow import CallerFlow
 from levada.base.unsupported_names import PRODUCER, lacks
 from levada.config import ProducerConfig
+from levada.formats.arguments import WRITE_ARGUMENTS
 from levada.metrics import Metrics
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.delivery.joint_ack import fail_refused, failed_if_raised
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from levada.aio.consumer import KafkaConsumer
     from levada.config.typed import ProducerSettings
+    from levada.formats.arguments import WriteArguments
 
 
 @lacks(PRODUCER)
@@ -130,21 +132,24 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         topic: str,
         data: Any,
         *,
-        key: str | None = None,
-        value: str | None = None,
+        key: str | Sequence[str] | None = None,
+        value: str | Sequence[str] | None = None,
         headers: str | None = None,
         timestamp: str | None = None,
         partition: str | None = None,
         ack: Ack | None = None,
+        **formats: Unpack[WriteArguments],
     ) -> ArrowDelivery:
         """Send every row of Arrow data; return a handle for the results, to be awaited. Like levada.KafkaProducer.send_arrow().
 
-        key, value, headers, timestamp, partition: names of columns of `data`. ack: an AckBuffer and one sequence for all rows.
+        key, value, headers, timestamp, partition: names of columns of `data`. ack: an AckBuffer and one sequence for all rows. formats: how
+        typed columns are encoded, in the loop's executor.
         """
+        check_formats(self.send_arrow, formats, WRITE_ARGUMENTS)
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
         with failed_if_raised(ack):
-            await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+            await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack, formats))
         return delivery
 
     async def seal_arrow(

@@ -6,7 +6,7 @@ correct call costs only an empty dict more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from levada.base.text import did_you_mean
@@ -29,10 +29,10 @@ ADVICE: Final[Mapping[str, str]] = {
 """What to write instead of another client's argument. Python itself names required arguments that are missing."""
 
 
-def check_formats(method: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client."""
-    if unknown := {name: value for name, value in given.items() if name not in ARGUMENTS}:
-        raise unknown_keyword(method, unknown, more=ARGUMENTS)
+def check_formats(method: Callable[..., Any], given: Mapping[str, Any], known: Sequence[str] = ARGUMENTS) -> None:
+    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client. known: the names of the others."""
+    if unknown := {name: value for name, value in given.items() if name not in known}:
+        raise unknown_keyword(method, unknown, more=known)
 
 
 def unknown_keyword(method: Callable[..., Any], unknown: Mapping[str, Any], client: str = "", more: Iterable[str] = ()) -> TypeError:

@@ -19,7 +19,7 @@ from levada.base.clock import NEVER_MS, epoch_ms
 from levada.base.flow import CallerFlow, Compute, Flow
 from levada.client.engine import Engine
 from levada.config import ProducerConfig
-from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
+from levada.errors import ConfigError, FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.interceptors import ProducerRecord
 from levada.producer.append.appender import batch_memory, is_ack
 from levada.producer.append.partition_queue import TopicQueues
@@ -81,6 +81,8 @@ class Producing:
         given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
         self.handed_over = HandedOver(given, self.log)
         self._wall_ms = host.wall_ms
+        self._writers: dict[str, tuple[Any, Any]] = {}
+        """By topic, the last arguments of send_arrow() about formats, and the formats that they make."""
         self.reporting = Reporting(config, engine, host, "producer", self.core)
 
     # Records
@@ -215,15 +217,42 @@ class Producing:
         self,
         topic: str,
         data: Any,
-        columns: Mapping[str, str | None],
+        columns: Mapping[str, str | Sequence[str] | None],
         delivery: ArrowOutcomes,
         ack: Ack | None,
+        formats: Mapping[str, Any],
     ) -> CallerFlow[None]:
         """Send every row of Arrow data. columns: the name of the column for each of key, value, headers, timestamp and partition, or None.
 
-        delivery: gets the results of the rows. ack: is settled when all results are known.
+        delivery: gets the results of the rows. ack: is settled when all results are known. formats: arguments about formats.
         """
         self._check_usable()
+        if formats:
+            data, columns = yield from self._encoded(topic, data, columns, formats)
+        yield from self._send_arrow(topic, data, columns, delivery, ack)
+
+    def _encoded(
+        self, topic: str, data: Any, columns: Mapping[str, str | Sequence[str] | None], formats: Mapping[str, Any]
+    ) -> CallerFlow[tuple[Any, Mapping[str, str | None]]]:
+        """Return the data with encoded keys or values, and the names of their columns. The registry is asked once for equal arguments."""
+        with importing_columns():
+            from levada.formats.encoding import encoded
+            from levada.formats.options import writers
+        topic_name(topic)
+        try:
+            if self._writers.get(topic, (None,))[0] != formats:
+                chosen = writers(formats, topic)
+                if missing := [side for side in chosen if columns[side] is None]:
+                    raise ConfigError(f"{missing[0]}_format is for the column that {missing[0]} names; name one")
+                pinned = yield Compute(lambda: {side: one.pinned() for side, one in chosen.items()}, may_block=True)
+                self._writers[topic] = formats, pinned
+            table, names = yield Compute(partial(encoded, data, columns, self._writers[topic][1]), may_block=True)
+        except KafkaError as error:
+            not_written(error)
+            raise
+        return table, names
+
+    def _send_arrow(self, topic: str, data: Any, columns: Mapping[str, Any], delivery: ArrowOutcomes, ack: Ack | None) -> CallerFlow[None]:
         try:
             self._interceptors.check_columns()
         except IllegalStateError as refused:
@@ -377,6 +406,8 @@ class Producing:
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
             self.core.close()
+        # The clients of schema registries that send_arrow() has made close their connections.
+        self._writers.clear()
         why = NOT_WAITED_FOR
         if timeout != 0 and not self._host.in_callback:
             why = yield from self._last_flush(timeout)
@@ -391,6 +422,8 @@ class Producing:
         """Close after an exception: wait at most ERROR_EXIT_S seconds, and give up at once when interrupted. A long wait is logged."""
         with self._lock:
             self.core.close()
+        # The clients of schema registries that send_arrow() has made close their connections.
+        self._writers.clear()
         why = BROKEN_OFF
         try:
             if self._host.in_callback:

@@ -1,4 +1,4 @@
-"""The arguments about formats that scan() and poll_arrow() take, such as value_format="avro". Imports nothing, unlike the formats."""
+"""The arguments about formats that scan(), poll_arrow() and send_arrow() take. Imports nothing, unlike the formats."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 FormatName: TypeAlias = Literal["json", "json-schema", "csv", "string", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
 
 
-class FormatArguments(TypedDict, total=False):
-    """The keyword arguments about formats."""
+class CommonArguments(TypedDict, total=False):
+    """The keyword arguments about formats that read and that write."""
 
     key_format: FormatName | None
-    """How keys are decoded."""
+    """The format of keys. Default: bytes."""
     value_format: FormatName | None
-    """How values are decoded."""
+    """The format of values. Default: bytes."""
     key_schema: Any
     """As value_schema."""
     value_schema: Any
@@ -31,19 +31,31 @@ class FormatArguments(TypedDict, total=False):
     """As value_csv_sep."""
     value_csv_sep: str
     """What separates the tokens of CSV. Default: a comma."""
-    key_raw: str
-    """As value_raw."""
-    value_raw: str
-    """Add a column with this name that has the undecoded bytes."""
     schema_registry_url: str | Sequence[str]
     """The address of the schema registry."""
     registry: SchemaRegistryClient
     """A client of the schema registry, instead of its address."""
+
+
+class FormatArguments(CommonArguments, total=False):
+    """The keyword arguments about formats of scan() and poll_arrow()."""
+
+    key_raw: str
+    """As value_raw."""
+    value_raw: str
+    """Add a column with this name that has the undecoded bytes."""
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
     """What to do with a value that its format cannot decode. Default: "FAILFAST"."""
     column_name_of_corrupt_record: str
     """Add a column with this name that has the values that could not be decoded, as text."""
 
 
+class WriteArguments(CommonArguments, total=False):
+    """The keyword arguments about formats of send_arrow()."""
+
+    auto_register_schemas: bool
+    """Whether a schema that the registry does not have is registered. Default: True."""
+
+
 ARGUMENTS = tuple(FormatArguments.__annotations__)
-"""The names of the arguments."""
+WRITE_ARGUMENTS = tuple(WriteArguments.__annotations__)

@@ -13,9 +13,9 @@ from levada.errors import ConfigError
 from levada.formats.avro import latest_schema
 from levada.formats.avro_conversion import Convert, each, fields, unless_null, with_defaults
 from levada.formats.avro_schema import MILLISECONDS, AvroSchema, default_of, logical_of
-from levada.formats.reading import Registry, client_of
-from levada.formats.writing import Encode, Named, WriteFormat, row_by_row
-from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
+from levada.formats.reading import Registry
+from levada.formats.writing import Encode, Named, WriteFormat, row_by_row, schema_id_for
+from levada.registry import Schema
 from levada.registry.avro_codec import RECORDS, WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
 from levada.registry.wire_format import header
 
@@ -33,6 +33,7 @@ _ACCEPTED: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "fixed": (pa.types.is_binary, pa.types.is_fixed_size_binary),
 }
 """By Avro type: the tests of Arrow types that are written as it."""
+_OF_DAY: Mapping[str, pa.DataType] = {"time-millis": pa.time32("ms"), "time-micros": pa.time64("us")}
 _TIMES: Mapping[str, tuple[Callable[[pa.DataType], bool], bool]] = {
     "date": (pa.types.is_date, False),
     "timestamp-millis": (pa.types.is_timestamp, True),
@@ -91,21 +92,10 @@ class ConfluentAvroWriter(WriteFormat):
             schema_id, schema = latest_schema(self.registry, self.subject, self.option)
             schema.shape()
         else:
-            schema_id, schema = self._id_of(Schema(self.schema.texts[-1])), self.schema
+            schema = self.schema
+            written = Schema(schema.texts[-1])
+            schema_id = schema_id_for(self.registry, self.subject, written, registers=self.registers, option=self.option)
         return replace(self, written=AvroWriter(schema, header(schema_id)))
-
-    def _id_of(self, schema: Schema) -> int:
-        client = client_of(self.registry)
-        try:
-            return client.register_schema(self.subject, schema) if self.registers else client.lookup_schema(self.subject, schema).schema_id
-        except RegistryNotFoundError as missing:
-            raise ConfigError(
-                f"option '{self.option}': the schema is not registered under '{self.subject}'; register it, "
-                "or leave schema.registry.auto.register.schemas=true"
-            ) from missing
-        except RegistryAnswerError as refused:
-            refused.add_note(f"option '{self.option}': the schema was to be registered under '{self.subject}'")
-            raise
 
     def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
@@ -182,6 +172,8 @@ def _is_accepted(kind: pa.DataType, schema: Any) -> bool:
     if meant == "decimal":
         scale = schema.get("scale", 0)
         return bool(pa.types.is_decimal(kind) and kind.scale <= scale and kind.precision - kind.scale <= schema["precision"] - scale)
+    if pa.types.is_time(kind):
+        return bool(kind == _OF_DAY.get(meant))
     if meant in _TIMES:
         is_of, has_zone = _TIMES[meant]
         return is_of(kind) and bool(getattr(kind, "tz", None)) == has_zone

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from levada.errors import ConfigError
 from levada.formats.reading import DecodedRows, Decoder, Fault, Format, MalformedError, RowFault
 from levada.formats.string import read_text
-from levada.formats.writing import Named
+from levada.formats.writing import Encode, Named, WriteFormat
 
 DEFAULT_SEPARATOR = ","
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
@@ -56,11 +56,50 @@ def csv_format(
     for field in schema:
         if _json_of(field.type) is None:
             raise ConfigError(f"option '{schema_option}': CSV has no {named(field.type)} (field '{field.name}')")
+    return CsvFormat(schema, checked_separator(separator, separator_option))
+
+
+def checked_separator(separator: str, option: str) -> str:
+    """Return what separates tokens. Raises ConfigError that names the option."""
     # Like in Spark, a backslash and a t mean a tab.
     separator = separator.replace(r"\t", "\t")
     if not separator or set(separator) & set('"\\\r\n'):
-        raise ConfigError(f"option '{separator_option}': {separator!r} cannot separate tokens")
-    return CsvFormat(schema, separator)
+        raise ConfigError(f"option '{option}': {separator!r} cannot separate tokens")
+    return separator
+
+
+@dataclass(frozen=True)
+class CsvWriter(WriteFormat):
+    """Writes a struct column as records of separated values, in the order of the fields."""
+
+    separator: str = DEFAULT_SEPARATOR
+
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
+        """Raise ConfigError if a column of this type cannot be written."""
+        if not pa.types.is_struct(kind) or not kind.num_fields:
+            raise ConfigError(f"column '{column}' must be a struct with fields to be written as CSV, but is {named(kind)}")
+        for field in kind:
+            if _json_of(field.type) is None:
+                raise ConfigError(f"column '{column}.{field.name}' is {named(field.type)}, which CSV does not have; cast it")
+
+    def encoder(self, column: str) -> Encode:
+        """Return a function that encodes a column."""
+        to_quote = rf'["\r\n]|{re.escape(self.separator)}|^$'
+
+        def token(array: pa.Array) -> pa.Array:
+            if pa.types.is_floating(array.type):
+                return pc.fill_null(pc.replace_substring(array.cast(pa.string()), "nan", "NaN"), "")
+            if not pa.types.is_string(array.type):
+                return pc.fill_null(array.cast(pa.string()), "")
+            escaped = pc.replace_substring(pc.replace_substring(array, "\\", "\\\\"), '"', '""')
+            quoted = pc.binary_join_element_wise('"', escaped, '"', "")
+            return pc.fill_null(pc.if_else(pc.match_substring_regex(array, to_quote), quoted, array), "")
+
+        def encode(array: pa.Array) -> pa.Array:
+            texts = pc.binary_join_element_wise(*map(token, array.flatten()), self.separator)
+            return pc.if_else(pc.is_valid(array), texts, pa.scalar(None, pa.string())).cast(pa.binary())
+
+        return encode
 
 
 class CsvDecoder:

@@ -1,4 +1,4 @@
-"""Reads JSON in Confluent's wire format, by the JSON Schema of a registry or by an Arrow schema."""
+"""JSON in Confluent's wire format, read by the JSON Schema of a registry or by an Arrow schema, and written with a schema's id."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from levada.errors import ConfigError
-from levada.formats.json import JsonFormat
+from levada.formats.json import JsonFormat, JsonWriter
 from levada.formats.reading import DecodedRows, Decoder, Format, Registry, RowFault, latest_version
-from levada.registry.wire_format import HEADER_SIZE, MAGIC
+from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
+from levada.registry import Schema
+from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
 
 JSON = "JSON"
 _NO_OBJECT = b"?"
@@ -77,6 +79,38 @@ class _BehindHeader:
         data = values[found.fault.row].as_py()
         reason = f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}"
         return DecodedRows(found.rows, found.malformed, RowFault(found.fault.row, reason))
+
+
+@dataclass(frozen=True)
+class JsonSchemaWriter(WriteFormat):
+    """Writes a struct column as JSON objects after the id of a schema. Values are not checked against the schema.
+
+    schema: its text; None for the latest schema of the subject. registers: whether to register it, or only to look it up. option: the
+    option that gives schema or subject, for errors.
+    """
+
+    registry: Registry = field(repr=False)
+    subject: str
+    option: str
+    schema: str | None
+    registers: bool
+    schema_id: int = -1
+
+    def pinned(self) -> Self:
+        """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
+        if self.schema is None:
+            return replace(self, schema_id=latest_version(self.registry, self.subject, self.option, JSON).schema_id)
+        schema = Schema(self.schema, JSON)
+        return replace(self, schema_id=schema_id_for(self.registry, self.subject, schema, registers=self.registers, option=self.option))
+
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
+        """Raise ConfigError if a column of this type cannot be written."""
+        JsonWriter().check(column, kind, named)
+
+    def encoder(self, column: str) -> Encode:
+        """Return a function that encodes a column. column: its name, for errors."""
+        before, encode = pa.scalar(header(self.schema_id), pa.binary()), JsonWriter().encoder(column)
+        return lambda array: pc.binary_join_element_wise(before, encode(array), pa.scalar(b"", pa.binary()))
 
 
 def arrow_schema(text: str, origin: str) -> pa.Schema:

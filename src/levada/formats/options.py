@@ -1,10 +1,10 @@
-"""Makes formats from the arguments that scan() and poll_arrow() take (levada.formats.arguments)."""
+"""Makes formats from the arguments that scan(), poll_arrow() and send_arrow() take (levada.formats.arguments)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -12,11 +12,15 @@ from levada.base.text import did_you_mean
 from levada.errors import ConfigError
 from levada.formats.columns import SIDES, Mode, Typed
 from levada.formats.reading import Format, Registry
-from levada.formats.string import StringFormat
+from levada.formats.string import StringFormat, StringWriter
+from levada.formats.writing import WriteFormat
 from levada.registry import SchemaRegistryClient
 
 if TYPE_CHECKING:
     from levada.formats.avro_schema import AvroSchema
+    from levada.formats.protobuf_schema import MessageType
+
+F = TypeVar("F")
 
 _OF_REGISTRY = ("schema_registry_url", "registry")
 LATEST = "latest"
@@ -48,6 +52,9 @@ class _Side(NamedTuple):
             return f"{self.topics[0]}-{self.side}"
         many = f"the topics are {', '.join(self.topics)}" if self.topics else "the topic is not known"
         raise ConfigError(f"{self.name('subject')} is needed, because {many}; name the subject whose schema the column has")
+
+    def registers(self) -> bool:
+        return bool(self.given.get("auto_register_schemas", True))
 
     def registry(self) -> Registry:
         url, client = self.given.get("schema_registry_url"), self.given.get("registry")
@@ -148,35 +155,107 @@ def _avro_schema(given: _Side) -> AvroSchema:
 
 def _protobuf(given: _Side) -> Format:
     from levada.formats.protobuf import ProtobufFormat
+
+    return ProtobufFormat(_message(given), has_header=given.format == "confluent-protobuf")
+
+
+def _message(given: _Side) -> MessageType:
     from levada.formats.protobuf_schema import MessageType
 
     schema = given.required("schema", "a class that protoc generated")
     descriptor = getattr(schema, "DESCRIPTOR", schema)
     if not hasattr(descriptor, "file") or not hasattr(descriptor, "fields_by_name"):
         raise ConfigError(f"{given.name('schema')}: Protobuf has a class that protoc generated, or its descriptor, got {schema!r}")
-    made = ProtobufFormat(MessageType.of(descriptor, given.name("schema")), has_header=given.format == "confluent-protobuf")
-    _ = made.kind
-    return made
+    message = MessageType.of(descriptor, given.name("schema"))
+    message.kind()
+    return message
 
 
-class _Reading(NamedTuple):
+class _Entry(NamedTuple, Generic[F]):
     """A format. make: builds it from the arguments of one side. suffixes: the arguments that it has, without "key_" or "value_"."""
 
-    make: Callable[[_Side], Format]
+    make: Callable[[_Side], F]
     suffixes: tuple[str, ...]
     asks: bool = False
     """Whether it may ask a schema registry."""
 
 
-READ: Mapping[str, _Reading] = {
-    "json": _Reading(_json, ("schema",)),
-    "json-schema": _Reading(_json_schema, ("schema", "subject"), asks=True),
-    "csv": _Reading(_csv, ("schema", "csv_sep")),
-    "string": _Reading(_string, ()),
-    "avro": _Reading(_avro, ("schema",)),
-    "confluent-avro": _Reading(_confluent_avro, ("schema", "subject"), asks=True),
-    "protobuf": _Reading(_protobuf, ("schema",)),
-    "confluent-protobuf": _Reading(_protobuf, ("schema",)),
+def _write_csv(given: _Side) -> WriteFormat:
+    from levada.formats.csv import CsvWriter, checked_separator
+
+    separator = given.get("csv_sep")
+    return CsvWriter() if separator is None else CsvWriter(checked_separator(separator, given.name("csv_sep")))
+
+
+def _write_json(given: _Side) -> WriteFormat:
+    from levada.formats.json import JsonWriter
+
+    return JsonWriter()
+
+
+def _write_json_schema(given: _Side) -> WriteFormat:
+    from levada.formats.json_schema import JsonSchemaWriter
+
+    schema = None if _is_newest(given) else given.get("schema")
+    if not isinstance(schema, str | Mapping | None):
+        raise ConfigError(f"{given.name('schema')}: a JSON Schema is JSON text or a dict, got {schema!r}")
+    text = json.dumps(schema) if isinstance(schema, Mapping) else schema
+    return JsonSchemaWriter(given.registry(), given.subject(), _option(given), text, given.registers())
+
+
+def _is_newest(given: _Side) -> bool:
+    schema = given.get("schema")
+    return schema is None or (isinstance(schema, str) and schema == LATEST)
+
+
+def _option(given: _Side) -> str:
+    return given.name("subject" if _is_newest(given) else "schema")
+
+
+def _write_string(given: _Side) -> WriteFormat:
+    return StringWriter()
+
+
+def _write_avro(given: _Side) -> WriteFormat:
+    from levada.formats.avro_writing import AvroWriter
+
+    return AvroWriter(_avro_schema(given))
+
+
+def _write_confluent_avro(given: _Side) -> WriteFormat:
+    from levada.formats.avro_writing import ConfluentAvroWriter
+
+    schema = None if _is_newest(given) else _avro_schema(given)
+    return ConfluentAvroWriter(given.registry(), given.subject(), _option(given), schema, given.registers())
+
+
+def _write_protobuf(given: _Side) -> WriteFormat:
+    from levada.formats.protobuf_writing import ProtobufWriter, Registered
+
+    registered = Registered(given.registry(), given.subject(), given.registers()) if given.format == "confluent-protobuf" else None
+    return ProtobufWriter(_message(given), registered)
+
+
+READ: Mapping[str, _Entry[Format]] = {
+    "json": _Entry(_json, ("schema",)),
+    "json-schema": _Entry(_json_schema, ("schema", "subject"), asks=True),
+    "csv": _Entry(_csv, ("schema", "csv_sep")),
+    "string": _Entry(_string, ()),
+    "avro": _Entry(_avro, ("schema",)),
+    "confluent-avro": _Entry(_confluent_avro, ("schema", "subject"), asks=True),
+    "protobuf": _Entry(_protobuf, ("schema",)),
+    "confluent-protobuf": _Entry(_protobuf, ("schema",)),
+}
+
+WRITE: Mapping[str, _Entry[WriteFormat]] = {
+    "json": _Entry(_write_json, ()),
+    "json-schema": _Entry(_write_json_schema, ("schema", "subject"), asks=True),
+    "csv": _Entry(_write_csv, ("csv_sep",)),
+    "string": _Entry(_write_string, ()),
+    "avro": _Entry(_write_avro, ("schema",)),
+    "confluent-avro": _Entry(_write_confluent_avro, ("schema", "subject"), asks=True),
+    "protobuf": _Entry(_write_protobuf, ("schema",)),
+    "confluent-protobuf": _Entry(_write_protobuf, ("schema", "subject"), asks=True),
 }
 
 
@@ -185,29 +264,47 @@ def typed(given: Mapping[str, Any], topics: Iterable[str], taken: Iterable[str])
 
     given: arguments of ARGUMENTS. topics: the topics to read. taken: the names that an added column cannot have.
     """
-    sides = {side: one for side in SIDES if (one := _side(given, side, tuple(topics))) is not None}
-    if not sides:
-        raise ConfigError(f"'{next(iter(given))}' has no effect without value_format or key_format")
-    asks = any(READ[one.format].asks for one in sides.values())
-    if not asks and (unused := [name for name in _OF_REGISTRY if given.get(name) is not None]):
-        users = " and ".join(name for name, one in READ.items() if one.asks)
-        raise ConfigError(f"'{unused[0]}' has no effect here: a registry is asked only for {users}; leave it out")
+    sides = _sides(given, tuple(topics), READ, ("raw",))
     raw = {side: str(name) for side in sides if (name := given.get(f"{side}_raw")) is not None}
     corrupt = given.get("column_name_of_corrupt_record")
     _check_added([*raw.values(), *(() if corrupt is None else (corrupt,))], taken)
     return Typed({side: READ[one.format].make(one) for side, one in sides.items()}, _mode(given.get("mode")), corrupt, raw)
 
 
-def _side(given: Mapping[str, Any], side: str, topics: tuple[str, ...]) -> _Side | None:
+def writers(given: Mapping[str, Any], topic: str) -> dict[str, WriteFormat]:
+    """Return the formats of send_arrow() by side. Raises ConfigError.
+
+    given: arguments of WRITE_ARGUMENTS. topic: the topic that is written to.
+    """
+    return {side: WRITE[one.format].make(one) for side, one in _sides(given, (topic,), WRITE, ()).items()}
+
+
+def _sides(
+    given: Mapping[str, Any], topics: tuple[str, ...], formats: Mapping[str, _Entry[Any]], of_all: tuple[str, ...]
+) -> dict[str, _Side]:
+    """Return the arguments of each side that has a format. of_all: the arguments that every format has, without "key_" or "value_"."""
+    sides = {side: one for side in SIDES if (one := _side(given, side, topics, formats, of_all)) is not None}
+    if not sides:
+        raise ConfigError(f"'{next(iter(given))}' has no effect without value_format or key_format")
+    asks = any(formats[one.format].asks for one in sides.values())
+    if not asks and (unused := [name for name in _OF_REGISTRY if given.get(name) is not None]):
+        users = " and ".join(name for name, one in formats.items() if one.asks)
+        raise ConfigError(f"'{unused[0]}' has no effect here: a registry is asked only for {users}; leave it out")
+    return sides
+
+
+def _side(
+    given: Mapping[str, Any], side: str, topics: tuple[str, ...], formats: Mapping[str, _Entry[Any]], of_all: tuple[str, ...]
+) -> _Side | None:
     """Return the arguments of a side; None if the side has no format. Raises ConfigError for arguments that have no effect."""
     name = given.get(f"{side}_format")
-    if name is not None and name not in READ:
-        raise ConfigError(f"{side}_format: there is no format {name!r}{did_you_mean(str(name), READ)}; there are {', '.join(READ)}")
-    allowed = () if name is None else (*READ[name].suffixes, "raw")
+    if name is not None and name not in formats:
+        raise ConfigError(f"{side}_format: there is no format {name!r}{did_you_mean(str(name), formats)}; there are {', '.join(formats)}")
+    allowed = () if name is None else (*formats[name].suffixes, *of_all)
     for argument in given:
         if argument.startswith(f"{side}_") and argument != f"{side}_format" and argument.removeprefix(f"{side}_") not in allowed:
             suffix = argument.removeprefix(f"{side}_")
-            users = [one for one, entry in READ.items() if suffix in entry.suffixes] or ["any format"]
+            users = [one for one, entry in formats.items() if suffix in entry.suffixes] or ["any format"]
             raise ConfigError(f"'{argument}' is for {side}_format={' or '.join(users)}, but the format is {name or 'not given'}")
     return None if name is None else _Side(given, side, name, topics)
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from levada.errors import ConfigError
 from levada.formats.reading import DecodedRows, Decoder, Format, MalformedError, RowDecoder
+from levada.formats.writing import Encode, Named, WriteFormat
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,19 @@ class StringFormat(Format):
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
         return StringDecoder()
+
+
+class StringWriter(WriteFormat):
+    """Writes text as UTF-8."""
+
+    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
+        """Raise ConfigError if a column of this type cannot be written."""
+        if not pa.types.is_string(kind):
+            raise ConfigError(f"column '{column}' must be a string, but is {named(kind)}; cast it")
+
+    def encoder(self, column: str) -> Encode:
+        """Return a function that encodes a column."""
+        return lambda array: array.cast(pa.binary())
 
 
 class StringDecoder:

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from levada.errors import SerializationError
+from levada.errors import ConfigError, SerializationError
+from levada.formats.reading import Registry, client_of
+from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
 
 Encode = Callable[[pa.Array], pa.Array]
 """Converts a column to a binary column. Null stays null. Raises SerializationError for a row that cannot be written."""
@@ -33,6 +35,23 @@ class WriteFormat(ABC):
     @abstractmethod
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. Call it only on the format that pinned() returned. column: its name, for errors."""
+
+
+def schema_id_for(registry: Registry, subject: str, schema: Schema, *, registers: bool, option: str) -> int:
+    """Return the id of a schema under a subject. registers: whether to register it, or only to look it up. option: gives it, for errors.
+
+    Raises ConfigError, RegistryError.
+    """
+    client = client_of(registry)
+    try:
+        return client.register_schema(subject, schema) if registers else client.lookup_schema(subject, schema).schema_id
+    except RegistryNotFoundError as missing:
+        raise ConfigError(
+            f"option '{option}': the schema is not registered under '{subject}'; register it, or leave auto.register.schemas=true"
+        ) from missing
+    except RegistryAnswerError as refused:
+        refused.add_note(f"option '{option}': the schema was to be registered under '{subject}'")
+        raise
 
 
 def row_by_row(
@@ -76,8 +95,10 @@ def as_numbers(kind: pa.DataType) -> pa.DataType:
     """Return the type with integers for times: days for dates, microseconds for timestamps and durations."""
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.int64()
-    if pa.types.is_date(kind):
+    if pa.types.is_date(kind) or pa.types.is_time32(kind):
         return pa.int32()
+    if pa.types.is_time64(kind):
+        return pa.int64()
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(inner.name, as_numbers(inner.type)) for inner in kind])
     if pa.types.is_map(kind):

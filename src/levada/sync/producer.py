@@ -10,7 +10,7 @@ from uuid import UUID
 
 from levada.api.arguments import plain_records, saying_how_many
 from levada.api.engine_setup import Connector
-from levada.api.keywords import unknown_keyword
+from levada.api.keywords import check_formats, unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.producing import LAST_CALLBACKS_S, Producing
 from levada.api.record_offsets import OffsetsToCommit
@@ -20,6 +20,7 @@ from levada.base.promise import Promise
 from levada.base.unsupported_names import PRODUCER, lacks
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
+from levada.formats.arguments import WRITE_ARGUMENTS
 from levada.metrics import Metrics
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
 from levada.producer.core import wait_for_all
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from levada.config.typed import ProducerSettings
+    from levada.formats.arguments import WriteArguments
 
 
 class DeliveryWait:
@@ -140,12 +142,13 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         topic: str,
         data: Any,
         *,
-        key: str | None = None,
-        value: str | None = None,
+        key: str | Sequence[str] | None = None,
+        value: str | Sequence[str] | None = None,
         headers: str | None = None,
         timestamp: str | None = None,
         partition: str | None = None,
         ack: Ack | None = None,
+        **formats: Unpack[WriteArguments],
     ) -> ArrowDelivery:
         """Send every row of Arrow data: a Table, a RecordBatch, a polars or pandas frame, a DuckDB query, anything with __arrow_c_stream__.
 
@@ -155,6 +158,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         - headers: list<struct<key, value>> or map; default: no headers
         - timestamp: any timestamp type, dates, or integer milliseconds since the epoch; default, and for null: now
         - partition: integers; default, and for null: chosen as in send()
+
+        formats: value_format="avro", value_schema=... and others (docs/howto/formats.md): key or value names a typed column, mostly a
+        struct, or several columns that become one. All rows are encoded before the first is sent.
 
         Columns may be sliced, chunked, dictionary-encoded, run-end-encoded or views. The data are read piece by piece.
 
@@ -172,10 +178,11 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         example of a close() meanwhile, fails the remaining rows, and those taken have their own outcomes. Exceptions of reading the data
         come out as they are; rows read before may have been sent.
         """
+        check_formats(self.send_arrow, formats, WRITE_ARGUMENTS)
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)
         with failed_if_raised(ack):
-            self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+            self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack, formats))
         return delivery
 
     def seal_arrow(

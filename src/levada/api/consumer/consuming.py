@@ -495,6 +495,8 @@ class Consuming:
         timeout: seconds. leave_group: like `tells` of Membership.leave().
         """
         over_ms = self._over_ms(timeout)
+        # The client of a schema registry that poll_arrow() has made closes its connections.
+        self._typed = None
         try:
             self.end_iteration()
             if self.acking is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from levada.record.columnar.encoder import EncodedBatch, delivery_report, seal_rows
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
     from levada.record.columnar.keeping import rows_kept
+    from levada.record.columnar.rows import open_reader
     from levada.record.columnar.sorter import PartitionChoice, PartitionRows, RejectedRow, sort_columns
 
 _HOME = {
@@ -31,6 +32,7 @@ _HOME = {
     "PartitionRows": "sorter",
     "RejectedRow": "sorter",
     "delivery_report": "encoder",
+    "open_reader": "rows",
     "places": "acquired",
     "reader": "decoder",
     "rows_digest": "digest",
@@ -54,6 +56,7 @@ __all__ = [
     "PartitionRows",
     "RejectedRow",
     "delivery_report",
+    "open_reader",
     "places",
     "reader",
     "rows_digest",
