@@ -43,6 +43,7 @@ READS = {
     "codecs": "decompress",
     "frames": "_received",
     "json": "JsonDecoder",
+    "avro": "decoders",
 }
 
 

@@ -17,6 +17,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
+import avro_kit
 from fuzz_targets import DATA_MESSAGES, PACKED_BATCH, PACKED_MESSAGES
 from json_kit import BAD_TEXTS, EVERYTHING, GOOD_TEXTS, Documents
 from levada.protocol.api import APIS
@@ -123,6 +124,13 @@ def json() -> Iterator[bytes]:
     yield b'{"l":["\\ud83d","\xf0\x9f\x98\x80"],"l":[{}]}\n\n{"s":{"t":[[]]}}'
 
 
+def avro() -> Iterator[bytes]:
+    """Values with every type, sound ones, and ones that are cut off."""
+    for number in range(6):
+        values = [avro_kit.value(number), avro_kit.value(number + 1)[: 10 * number]]
+        yield b"".join(bytes([len(value)]) + value for value in values)
+
+
 def write(target: str, seeds: Iterator[bytes]) -> int:
     """Write the seeds of a target in place of the ones before; return how many bytes they are."""
     folder = CORPUS / target
@@ -134,5 +142,5 @@ def write(target: str, seeds: Iterator[bytes]) -> int:
 
 
 if __name__ == "__main__":
-    for seeds in (responses, requests, embedded, records, codecs, frames, json):
+    for seeds in (responses, requests, embedded, records, codecs, frames, json, avro):
         print(f"{seeds.__name__}: {write(seeds.__name__, seeds())} bytes")

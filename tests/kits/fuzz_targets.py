@@ -17,6 +17,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from avro_kit import decoders
 from json_kit import EVERYTHING
 from levada.broker.apis import SERVED
 from levada.broker.node.node import BrokerNode
@@ -135,6 +136,34 @@ def fuzz_json(data: bytes) -> None:
         raise Finding("a JSON value is read otherwise among others")
 
 
+def fuzz_avro(data: bytes) -> None:
+    """Avro values, each after its size in a byte: what a record's value may hold."""
+    found, at = [], 0
+    while at < len(data):
+        found.append(data[at + 1 : at + 1 + data[at]])
+        at += 1 + data[at]
+    values = pa.array(found, pa.binary())
+    by_columns, one_by_one = decoders()
+    columns, rows = by_columns.decode(values), one_by_one.decode(values)
+    columns.rows.validate(full=True)
+    for row, (is_malformed, is_refused) in enumerate(zip(columns.malformed.to_pylist(), rows.malformed.to_pylist(), strict=True)):
+        # fastavro takes a branch or a symbol below zero for one of the last ones, so it may read what is malformed here.
+        if is_malformed < is_refused:
+            raise Finding("a value that fastavro refuses was read by columns")
+        if not is_malformed and _texts(columns.rows.slice(row, 1)) != _texts(rows.rows.slice(row, 1)):
+            raise Finding("a value was read otherwise than fastavro reads it")
+
+
+def _texts(array: pa.Array) -> list[str]:
+    """Return what a column shows, in which no number is equal to no number. Fields of a null struct count as null."""
+    if pa.types.is_struct(array.type):
+        return [str(array.is_null()), *(text for field in array.flatten() for text in _texts(field))]
+    if pa.types.is_map(array.type):
+        # fastavro keeps the last value of a repeated key, Arrow all of them.
+        return [str([row and dict(row) for row in array.to_pylist()])]
+    return [str(array)]
+
+
 TARGETS: Final[dict[str, Target]] = {
     "responses": fuzz_responses,
     "requests": fuzz_requests,
@@ -143,6 +172,7 @@ TARGETS: Final[dict[str, Target]] = {
     "codecs": fuzz_codecs,
     "frames": fuzz_frames,
     "json": fuzz_json,
+    "avro": fuzz_avro,
 }
 
 VARINTS: Final[list[tuple[Any, Any]]] = [

@@ -215,7 +215,10 @@ class RowDecoder:
 
     def _made(self, found: list[Any]) -> pa.Array:
         column = pa.array(found, self._built)
-        return column if column.type.equals(self._kind) else column.cast(self._kind)
+        column = column if column.type.equals(self._kind) else column.cast(self._kind)
+        # pyarrow takes any number for a time of a day.
+        column.validate(full=True)
+        return column
 
 
 def _shortened(reason: str) -> str:

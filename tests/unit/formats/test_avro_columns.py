@@ -267,6 +267,16 @@ def test_numbers_that_do_not_fit_are_malformed() -> None:
         assert fast.decode(pa.array(values, pa.binary())).malformed.to_pylist() == [False, False, True][: len(values)]
 
 
+def test_times_after_a_day_are_malformed() -> None:
+    def of(kind: Any) -> Any:
+        return {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
+
+    for kind, day in ((logical("int", "time-millis"), 86_400_000), (logical("long", "time-micros"), 86_400_000_000)):
+        fast, _ = both(of(kind), of(kind))
+        values = encoded(of("long"), [{"x": 0}, {"x": day - 1}, {"x": day}, {"x": -1}])
+        assert fast.decode(pa.array(values, pa.binary())).malformed.to_pylist() == [False, False, True, True]
+
+
 @pytest.mark.parametrize("size", [0, 1, 16, 17, 40])
 def test_decimals_may_be_longer_than_they_need_to_be(size: int) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": logical("bytes", "decimal", precision=38)}]}
