@@ -6,13 +6,21 @@ import asyncio
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 import levada as lv
 from levada import aio
-from levada.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.errors import (
+    ConfigError,
+    IllegalStateError,
+    InvalidTopicError,
+    Persisted,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import EmbeddedKafka
 
@@ -111,6 +119,59 @@ def test_what_is_sent_of_columns_is_named(producer: lv.KafkaProducer, name: str,
     """The data have the values; the argument says in which column."""
     with pytest.raises(TypeError, match=rf"topic 'orders': {name} is the name of a column of the data.*got {type(column).__name__}"):
         producer.send_arrow("orders", None, **cast(Any, {"value": "payload", name: column}))
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_columns_do_not_pass_a_serializer_by(kafka: EmbeddedKafka, part: str) -> None:
+    """Rows are written as they are: unserialized ones would damage the topic, and nothing would say so."""
+    rows = {part: ["a"], "other": ["b"]}
+    other = "value" if part == "key" else "key"
+    settings: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, f"{part}_serializer": str.encode}
+
+    def check(refused: pytest.ExceptionInfo[IllegalStateError], call: str) -> None:
+        text = (
+            f"{call}: this producer has a {part}_serializer, which is not applied to columns, so that column 'v' would be written as it is"
+        )
+        assert str(refused.value).startswith(text)
+        assert refused.value.persisted is Persisted.NO
+
+    with lv.KafkaProducer(settings) as producer:
+        with pytest.raises(IllegalStateError) as refused:
+            producer.send_arrow("orders", rows, **cast(Any, {part: "v"}))
+        check(refused, "send_arrow()")
+        with pytest.raises(IllegalStateError) as refused:
+            producer.seal_arrow("orders", rows, **cast(Any, {part: "v"}))
+        check(refused, "seal_arrow()")
+        pyarrow = pytest.importorskip("pyarrow")
+        sent = producer.send_arrow("orders", pyarrow.table(rows), **cast(Any, {other: "other"}))
+        assert sent.result(timeout=5).rows == 1
+
+    async def on_asyncio() -> None:
+        async with aio.KafkaProducer(settings) as producer:
+            with pytest.raises(IllegalStateError) as refused:
+                await producer.send_arrow("orders", rows, **cast(Any, {part: "v"}))
+            check(refused, "send_arrow()")
+
+    asyncio.run(on_asyncio())
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize(
+    "read",
+    [lambda scan: scan.to_table(), lambda scan: list(scan.arrow()), lambda scan: scan.to_reader(), lambda scan: scan.__arrow_c_stream__()],
+)
+def test_a_scan_with_a_deserializer_is_not_read_as_columns(part: str, read: Callable[[Any], object]) -> None:
+    scan: Any = lv.scan("orders", {"bootstrap.servers": "nowhere:9092", f"{part}.deserializer": int})
+    with pytest.raises(
+        IllegalStateError, match=f"^this scan has a {part}_deserializer, which is not applied to columns; iterate over the scan"
+    ):
+        read(scan)
+
+
+def test_a_deserializer_of_what_a_scan_does_not_read_is_no_fault(kafka: EmbeddedKafka) -> None:
+    pytest.importorskip("pyarrow")
+    found = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, columns=["offset"], value_deserializer=int)
+    assert found.to_table().column_names == ["offset"]
 
 
 def test_a_time_to_look_up_that_no_request_can_hold_is_refused(consumer: lv.KafkaConsumer) -> None:
@@ -400,6 +461,66 @@ def test_what_cannot_be_called_is_no_on_delivery(producer: lv.KafkaProducer[Any,
         producer.send("orders", b"v").result(timeout=10)
     with pytest.raises(TypeError, match=r"on_delivery is a function of the record's metadata and the error, got 'written'"):
         producer.send("orders", b"v", on_delivery="written")  # type: ignore[arg-type]
+
+
+def other_order(err: Any, msg: Any) -> None:
+    raise AssertionError("it is never called")
+
+
+@pytest.mark.parametrize("way", ["new topic", "known topic", "with headers", "send_many"])
+@pytest.mark.parametrize(
+    "callback",
+    [other_order, lambda error, message: None, lambda err, message, more=None: None, lambda error, msg: None],
+)
+def test_a_callback_in_the_order_of_another_client_is_refused(
+    producer: lv.KafkaProducer[Any, Any], callback: Callable[..., object], way: str
+) -> None:
+    """`if err:` would be true of each record's metadata."""
+    if way != "new topic":
+        producer.send("orders", b"v", on_delivery=lambda metadata, error: None).result(timeout=10)
+    with pytest.raises(
+        TypeError, match=r"^on_delivery is called with \(metadata, error\), where error is None .* swap its parameters"
+    ) as raised:
+        if way == "send_many":
+            producer.send_many("orders", [b"v"], on_delivery=callback)
+        else:
+            producer.send("orders", b"v", headers={"a": b"b"} if way == "with headers" else None, on_delivery=callback)
+    assert f"{callback.__qualname__}({', '.join(callback.__code__.co_varnames[:2])})" in str(raised.value)
+
+
+def test_a_callback_in_the_order_of_another_client_is_refused_on_asyncio(kafka: EmbeddedKafka) -> None:
+    async def run() -> None:
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            with pytest.raises(TypeError, match=r"other_order\(err, msg\) has the order of another client"):
+                await producer.send("orders", b"v", on_delivery=other_order)
+
+    asyncio.run(run())
+
+
+class Told:
+    """Callables whose names are not looked at: their callers may have a reason for them."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def __call__(self, err: Any, msg: Any) -> None:
+        self.calls.append(msg)
+
+    def method(self, err: Any, msg: Any) -> None:
+        self.calls.append(msg)
+
+    def function(self, metadata: Any, err: Any) -> None:
+        msg = err
+        self.calls.append(msg)
+
+
+def test_other_callbacks_are_taken_as_they_are(producer: lv.KafkaProducer[Any, Any]) -> None:
+    told = Told()
+    callbacks: list[Callable[..., object]] = [told, told.method, partial(Told.function, told)]
+    callbacks += [lambda metadata, err: told.calls.append(err), lambda *arguments: told.calls.append(arguments[1])]
+    for callback in callbacks * 2:
+        producer.send("orders", b"v", on_delivery=callback).result(timeout=10)
+    assert set(told.calls) == {None}
 
 
 def test_settings_are_no_address() -> None:

@@ -75,6 +75,7 @@ class Producing:
         self._lock = host.lock
         self.append: Callable[..., Delivery | None] = self.core.append
         self._append_bytes: Callable[..., Delivery | None] = self.core.accumulator.appender.append
+        self._knows: Callable[[Any], bool] = self.core.accumulator.appender.knows
         self._interceptors = Interceptors(config.interceptors, self.log, engine.network.client_id)
         plain = not self._interceptors
         self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
@@ -108,7 +109,7 @@ class Producing:
             return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
         try:
-            _check_callback(on_delivery)
+            self._check_callback(on_delivery)
             return self._to_send(*record, self._interceptors.before(on_delivery, record.headers), ack)
         except Exception as error:
             self._interceptors.on_send_error(record, error)
@@ -131,7 +132,7 @@ class Producing:
         key = to_bytes(key, "key", config.key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
         pairs = () if not headers else header_pairs(headers)
-        _check_callback(on_delivery)
+        self._check_callback(on_delivery)
         _check_ack(ack)
         if partition is not None:
             partition = whole("partition", partition)
@@ -140,6 +141,10 @@ class Producing:
         sent = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
         known = self.core.accumulator.topics.get(sent.topic)
         return sent if known is None or not known.count else self._placed(sent, known.count)
+
+    def _check_callback(self, on_delivery: Any) -> None:
+        if on_delivery is not None and not self._knows(on_delivery):
+            raise _refusal_of_callback(on_delivery)
 
     def try_append(self, record: ToSend) -> Delivery | None:
         """Append a record of record() to an open batch, without the engine's lock where that is possible.
@@ -258,6 +263,7 @@ class Producing:
         except IllegalStateError as refused:
             raise not_written(refused) from None
         _check_column_names("send_arrow()", topic, columns)
+        self._check_no_serializers("send_arrow()", columns)
         _check_ack(ack)
         if not self._interceptors:
             return (yield from self._send_rows(topic, data, columns, delivery, ack, ()))
@@ -337,6 +343,7 @@ class Producing:
         self._check_usable()
         self._check_no_interceptors("seal_arrow()")
         _check_column_names("seal_arrow()", topic, columns)
+        self._check_no_serializers("seal_arrow()", columns)
         queues = yield from self.await_topic(topic)
         parts, rejected = self._sorted(queues, data, columns, ())
         with importing_columns():
@@ -371,6 +378,19 @@ class Producing:
         if self._interceptors:
             refused = IllegalStateError(f"{call}: interceptors cannot be shown the records of sealed batches; use a producer without them")
             raise not_written(refused)
+
+    def _check_no_serializers(self, call: str, columns: Mapping[str, str | None]) -> None:
+        """Raise IllegalStateError for a column of keys or values that has a serializer, because columns are sent as they are."""
+        config = self.config
+        for name, serializer in (("key", config.key_serializer), ("value", config.value_serializer)):
+            if serializer is not None and columns[name] is not None:
+                raise not_written(
+                    IllegalStateError(
+                        f"{call}: this producer has a {name}_serializer, which is not applied to columns, so that column "
+                        f"{columns[name]!r} would be written as it is; use send() or send_many(), or, if the column has the bytes to "
+                        f"write, a producer without the {name}_serializer"
+                    )
+                )
 
     # The end
 
@@ -517,9 +537,15 @@ def _check_column_names(call: str, topic: str, columns: Mapping[str, str | None]
         )
 
 
-def _check_callback(on_delivery: Any) -> None:
-    if on_delivery is not None and not callable(on_delivery):
-        raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+def _refusal_of_callback(on_delivery: Any) -> TypeError:
+    if not callable(on_delivery):
+        return TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+    names = ", ".join(on_delivery.__code__.co_varnames[:2])
+    return TypeError(
+        "on_delivery is called with (metadata, error), where error is None for a record that is written; "
+        f"{on_delivery.__qualname__}({names}) has the order of another client, and would take every success for a failure: swap its "
+        "parameters"
+    )
 
 
 def _check_ack(ack: Any) -> None:

@@ -21,7 +21,7 @@ from levada.consumer.fetch.columns_ahead import BatchSink
 from levada.consumer.scan.bounds import Bound, is_reversed, parsed_time
 from levada.consumer.scan.ranges import Range, Ranges, split_ranges
 from levada.consumer.scan.scanning import RecordFilter, Scanning, ScanPlan, ScanProgress
-from levada.errors import ConfigError, OffsetOutOfRangeError
+from levada.errors import ConfigError, IllegalStateError, OffsetOutOfRangeError
 from levada.formats.arguments import ARGUMENTS
 from levada.types import AnyRecord, K, TopicPartition, V
 
@@ -62,13 +62,24 @@ class ScanRequest(NamedTuple):
 
     def sink(self) -> Any:
         """Return a decoder for the columns to read and those that the filter needs."""
+        self._check_no_deserializers()
         more = [name for name in FILTERED_BY if name not in self.names] if self.is_filtered else []
         return decoder((*self.names, *more), self.text, self.config)
 
     @property
     def schema(self) -> Any:
         """The Arrow schema of the result. May ask the schema registry, once."""
+        self._check_no_deserializers()
         return decoder(self.columns, self.text, self.config).schema if self.typed is None else self.typed.schema
+
+    def _check_no_deserializers(self) -> None:
+        """Raise IllegalStateError for a column that the program wants deserialized, because a column has the bytes of the records."""
+        for name, deserializer in (("key", self.config.key_deserializer), ("value", self.config.value_deserializer)):
+            if deserializer is not None and name in self.names:
+                raise IllegalStateError(
+                    f"this scan has a {name}_deserializer, which is not applied to columns; iterate over the scan for deserialized "
+                    f"records, or leave the {name}_deserializer out for a column of bytes"
+                )
 
     def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
         """Return Arrow batches as a capsule of Arrow's C stream interface."""

@@ -162,7 +162,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         formats: value_format="avro", value_schema=... and others (docs/howto/formats.md): key or value names a typed column, mostly a
         struct, or several columns that become one. All rows are encoded before the first is sent.
 
-        Columns may be sliced, chunked, dictionary-encoded, run-end-encoded or views. The data are read piece by piece.
+        Columns may be sliced, chunked, dictionary-encoded, run-end-encoded or views. The data are read piece by piece. Serializers are not
+        applied: a producer with a key_serializer takes no column of keys, and one with a value_serializer none of values.
 
         ack: an AckBuffer and one sequence for all rows. It is marked when every row is written, and failed with the error of the first row
         that is not, or with what send_arrow() raises.
@@ -174,9 +175,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         max.block.ms. Once that time was not enough, it does not wait again: rows without room fail with BufferExhaustedError.
 
         Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, ClosedError, SerializationError for columns of the
-        wrong type, ValueError when neither key, value nor headers name a column. After the first rows were taken, such an error, for
-        example of a close() meanwhile, fails the remaining rows, and those taken have their own outcomes. Exceptions of reading the data
-        come out as they are; rows read before may have been sent.
+        wrong type, IllegalStateError for a column that a serializer is for, ValueError when neither key, value nor headers name a column.
+        After the first rows were taken, such an error, for example of a close() meanwhile, fails the remaining rows, and those taken have
+        their own outcomes. Exceptions of reading the data come out as they are; rows read before may have been sent.
         """
         check_formats(self.send_arrow, formats, WRITE_ARGUMENTS)
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}

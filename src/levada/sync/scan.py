@@ -108,7 +108,8 @@ def scan(
     epoch, or None for no limit. Reading begins at the first record that is not too old. Records that keys and timestamps leave out are not
     deserialized.
 
-    columns, text: like in poll_arrow(). batch_rows, batch_bytes: the size at which an Arrow batch is full; by default 65,536 rows and 16
+    columns, text: like in poll_arrow(); columns for which there is a deserializer raise IllegalStateError, because deserializers are for
+    records only. batch_rows, batch_bytes: the size at which an Arrow batch is full; by default 65,536 rows and 16
     MiB. progress: called with a ScanProgress after each step, in the thread that reads; an exception that it raises ends the scan.
 
     value_format, value_schema, schema_registry_url and others: keys and values become typed columns (docs/howto/formats.md).

@@ -22,6 +22,14 @@ cdef extern from *:
     """
     long long wall_ms "levada_wall_ms"() noexcept nogil
 
+cdef extern from *:
+    """
+    static Py_ssize_t levada_code_address(PyObject *function) {
+        return (Py_ssize_t)PyFunction_GET_CODE(function);
+    }
+    """
+    Py_ssize_t code_address "levada_code_address"(object function) noexcept
+
 cdef int FULL, STARVED, BATCH_OVERHEAD, CALLBACK_SIZE, CALLBACKS_AHEAD, FIRST_SIZE, RECORD_OVERHEAD, NO_PARTITION
 cdef int FORKS
 cdef int UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW
@@ -38,9 +46,13 @@ cdef class Appender:
     cdef object _lock, _now_ms, _wall_ms, _wake, _codec, _level
     cdef long long _batch_size, _linger_ms
     cdef list _opened, _filled
+    cdef Py_ssize_t _code
+    cdef dict _codes
 
     @cython.locals(number=Py_ssize_t, when=cython.longlong)
     cpdef send(self, topic, value, key, partition, timestamp, headers, callback, ack=*)
+    @cython.locals(code=Py_ssize_t)
+    cpdef bint knows(self, callback) except -1
     cdef Py_ssize_t wall_clock(self) except -1
     @cython.locals(delivery=Delivery, outcome=cython.int, packed=bytes)
     cpdef append(self, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack)

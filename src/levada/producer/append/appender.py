@@ -21,6 +21,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ RECORD_OVERHEAD = 96
 # The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
+ERROR_FIRST = frozenset((error, message) for error in ("err", "error") for message in ("msg", "message"))
+"""Names of the parameters of a callback that is written for another client."""
+
 FORKS = 0
 
 
@@ -88,6 +92,18 @@ def is_ack(ack: Any) -> bool:
         return buffer._was_put(pair[1])
     except OverflowError:  # In compiled code, the parameter is a C integer.
         return False
+
+
+def is_callback(callback: Any) -> bool:
+    """Whether an object can be called with a record's metadata and the error.
+
+    A function whose parameters are named in the order of other clients, the error and then the message, would take every success for a
+    failure.
+    """
+    if type(callback) is not FunctionType:
+        return callable(callback)
+    code = callback.__code__
+    return code.co_argcount < 2 or code.co_varnames[:2] not in ERROR_FIRST
 
 
 def runs_in_one_piece() -> bool:
@@ -142,6 +158,8 @@ class Appender:
         self.full: deque[ProducerBatch] = deque()
         self._opened: list[ProducerBatch] = []
         self._filled: list[PartitionQueue] = []
+        self._code = 0
+        self._codes: dict[int, Any] = {}
 
     def send(
         self,
@@ -157,7 +175,7 @@ class Appender:
         """Append a record; the arguments are those of KafkaProducer.send(). Return None if the record needs the slow path."""
         if not self.takes_records or headers or type(topic) is not str or self._forks != FORKS:
             return None
-        if not (callback is None or callable(callback)):
+        if callback is not None and not self.knows(callback):
             return None
         if ack is not None and not is_ack(ack):
             return None
@@ -184,6 +202,24 @@ class Appender:
         else:
             return None
         return self.append(topic, number, key, value, (), when, callback, ack)
+
+    def knows(self, callback: Any) -> bool:
+        """Return is_callback(callback). The answer is kept for the code of a function, which functions made in a loop share."""
+        if type(callback) is not FunctionType:
+            return callable(callback)
+        if cython.compiled:
+            code: int = code_address(callback)  # type: ignore[name-defined]  # noqa: F821 - C, see appender.pxd
+        else:
+            code = id(callback.__code__)
+        if code == self._code:
+            return True
+        if code not in self._codes:
+            if not is_callback(callback):
+                return False
+            # While the code is kept, no other one can have its address.
+            self._codes[code] = callback.__code__
+        self._code = code
+        return True
 
     def wall_clock(self) -> int:
         """Return the time in ms since the epoch."""
