@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,7 @@ from levada.record.compression import Codec
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from levada.types import TopicPartition
+from log_lines import said
 from producer_kit import SimProducer, batches, codec_of, values
 from sim_kit import HOST, PORT
 from sim_kit import broker as add_broker
@@ -422,6 +424,47 @@ def test_K3_an_unknown_topic_is_named_with_the_time_it_was_waited_for(sim: Simul
     assert sim.now_ms - started == 5000
     assert "topic 'nowhere': the broker says it does not exist" in str(error)
     assert "max.block.ms=5000" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "what"),
+    [("nowhere", None, "topic 'nowhere' does not exist"), ("t", 3, "t-3 does not exist; the topic has partitions 0 to 0")],
+)
+def test_a_wait_for_what_does_not_exist_is_logged_after_a_second(
+    sim: Simulation, broker: BrokerNode, caplog: pytest.LogCaptureFixture, topic: str, partition: int | None, what: str
+) -> None:
+    """Until the error comes after max.block.ms, the program would seem to hang."""
+    told_ms: list[int] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        told_ms.append(sim.now_ms)
+        return True
+
+    caplog.handler.addFilter(note)
+    producer = SimProducer(sim, max_block_ms=60_000)
+    for _ in range(2):
+        started = sim.now_ms
+        producer.send(topic, partition=partition)
+        assert sim.now_ms - started == 60_000
+        assert told_ms.pop() - started <= 2000
+        (line,) = said(caplog.records, logging.WARNING)
+        assert line == f"{what}; the producer waits for it up to max.block.ms=60000: create it, or check the name"
+        caplog.clear()
+    assert told_ms == []
+
+
+def test_calls_that_wait_for_one_topic_log_it_once(sim: Simulation, broker: BrokerNode, caplog: pytest.LogCaptureFixture) -> None:
+    producer = SimProducer(sim, max_block_ms=60_000)
+    for _ in range(3):
+        with pytest.raises(UnknownTopicOrPartitionError):
+            producer.driver.call(producer.core.appending.partitions_for("nowhere", sim.now_ms + 5000, Limit("5 s", 5)))
+    assert len(said(caplog.records, logging.WARNING)) == 1
+
+
+def test_a_topic_that_the_broker_creates_is_no_warning(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+    add_broker(sim, wall_offset_ms=EPOCH_MS, auto_create_topics_enable=True)
+    assert SimProducer(sim, linger_ms=0).send("new").result().offset == 0
+    assert said(caplog.records, logging.WARNING) == []
 
 
 def test_K25_partitions_for_waits_for_a_topic_as_send_does(sim: Simulation, broker: BrokerNode) -> None:

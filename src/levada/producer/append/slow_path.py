@@ -41,6 +41,8 @@ from levada.types import PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
+MISSING_TOLD_MS = 900
+"""After how long a wait for a topic or partition that does not exist is logged."""
 RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
 """Errors that do not concern a single record. send() raises these and fatal errors; other errors are reported by the Delivery."""
 
@@ -77,6 +79,9 @@ class Appending:
         self._host = host
         self._max_block_ms = max_block_ms
         self._limit = Limit(f"max.block.ms={max_block_ms}", max_block_ms / 1000)
+        self._log = engine.deferred.log(__name__)
+        self._told_ms: dict[str, int] = {}
+        """When a warning was logged about a missing topic or partition. Other calls that wait at the same time log none."""
 
     @property
     def transaction_number(self) -> int:
@@ -179,13 +184,16 @@ class Appending:
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
-        was_asked = False
+        was_asked, began_ms = False, self._host.now_ms()
         while True:
             with self._host.lock:
                 topic = self.topic(name)
                 if topic.count > (partition or 0):
+                    self._told_ms.pop(name, None)
                     return topic
                 now_ms = self._host.now_ms()
+                if now_ms - began_ms >= MISSING_TOLD_MS:
+                    self._tell_of_missing(name, partition, limit, now_ms)
                 self._check_topic(name, is_news=was_asked or not metadata.may_ask(now_ms) or deadline_ms <= now_ms)
                 was_asked = True
                 # A new topic needs only a metadata request for itself; a known one needs a full update.
@@ -222,6 +230,21 @@ class Appending:
             self._metadata.request_update()
             self._metadata.add_topic(name, self._host.now_ms())
         raise not_written(topic_error(known.error, name))
+
+    def _tell_of_missing(self, name: str, partition: int | None, limit: Limit, now_ms: int) -> None:
+        """Log a warning if a call waits for a topic or a partition that does not exist, once in max.block.ms."""
+        known = self._metadata.topic(name)
+        if known is None or now_ms - self._told_ms.get(name, now_ms - self._max_block_ms) < self._max_block_ms:
+            return
+        if known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            what = f"topic '{name}' does not exist"
+        elif partition is not None and known.partitions:
+            what = f"{name}-{partition} does not exist; the topic has partitions 0 to {len(known.partitions) - 1}"
+        else:
+            return
+        self._told_ms[name] = now_ms
+        text = "%s; the producer waits for it up to %s: create it, or check the name"
+        self._log.warning(text, what, limit.text, topic=name)
 
     def _unknown(self, name: str, partition: int | None, limit: Limit) -> KafkaError:
         known = self._metadata.topic(name)
