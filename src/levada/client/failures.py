@@ -163,7 +163,8 @@ class Failures:
         if is_final and self._refusals:
             return _copied(next(reversed(self._refusals.values())))  # Raising an error changes it.
         is_pointless = is_final and all(failure.invalid_peer for failure in self._by_key.values())
-        within = "" if is_final else f" within {waited_s:g} s"
+        hint = "; with bootstrap.wait=false this is raised once every address has failed" if self._waits else ""
+        within = "" if is_final else f" within {waited_s:g} s{hint}"
         reason = ": no address is a Kafka listener of this security.protocol" if is_pointless else within
         error = BootstrapError("no broker could be reached" + reason, causes)
         error.retriable = not is_pointless
