@@ -11,7 +11,7 @@ import pytest
 from consumer_sim import World
 from levada.consumer.health import Condition
 from levada.error_codes import ErrorCode
-from levada.errors import GroupError
+from levada.errors import GroupError, InvalidTopicError
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
 from log_lines import said
@@ -143,6 +143,27 @@ def test_what_is_subscribed_to_and_is_not_there_is_told_until_it_is(
         assert len(consumer.assignment()) == 2
         assert consumer.health().absent == ()
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("name", "advice"), [("^nat.*", "; for a regular expression use subscribe(pattern='nat.*')"), ("a|b", "(pattern='a|b')"), ("a b", "")]
+)
+def test_a_name_that_no_topic_has_is_told_as_what_poll_raises(simulation: Simulation, protocol: str, name: str, advice: str) -> None:
+    """In confluent-kafka, ^ makes a pattern of a name."""
+    world = World(simulation)
+    with world.consumer(group_id="g", group_protocol=protocol) as consumer:
+        consumer.subscribe([name])
+        for _ in range(2):
+            with pytest.raises(InvalidTopicError) as raised:
+                consumer.poll(5)
+            text = str(raised.value)
+            assert text.startswith(f"topic '{name}': a topic's name is 1 to 249 of a-z")
+            assert advice in text
+            assert bool(advice) == ("pattern" in text)
+            health = consumer.health()
+            assert (health.condition, health.absent) == (Condition.DOES_NOT_EXIST, (text,))
+            assert str(health).splitlines()[1] == f"  {text}"
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -232,6 +232,7 @@ class Producing:
         delivery: gets the results of the rows. ack: is settled when all results are known. formats: arguments about formats.
         """
         self._check_usable()
+        self._check_no_serializers("send_arrow()", {side: None if f"{side}_format" in formats else columns[side] for side in columns})
         if formats:
             data, columns = yield from self._encoded(topic, data, columns, formats)
         yield from self._send_arrow(topic, data, columns, delivery, ack)
@@ -263,7 +264,6 @@ class Producing:
         except IllegalStateError as refused:
             raise not_written(refused) from None
         _check_column_names("send_arrow()", topic, columns)
-        self._check_no_serializers("send_arrow()", columns)
         _check_ack(ack)
         if not self._interceptors:
             return (yield from self._send_rows(topic, data, columns, delivery, ack, ()))
@@ -379,7 +379,7 @@ class Producing:
             refused = IllegalStateError(f"{call}: interceptors cannot be shown the records of sealed batches; use a producer without them")
             raise not_written(refused)
 
-    def _check_no_serializers(self, call: str, columns: Mapping[str, str | None]) -> None:
+    def _check_no_serializers(self, call: str, columns: Mapping[str, str | Sequence[str] | None]) -> None:
         """Raise IllegalStateError for a column of keys or values that has a serializer, because columns are sent as they are."""
         config = self.config
         for name, serializer in (("key", config.key_serializer), ("value", config.value_serializer)):

@@ -381,8 +381,10 @@ class ConsumerCore:
         member = self.member
         if member is None or member.subscribed is None or member.may_commit:
             return False
-        # While no topic matches the pattern, the consumer does not join its group.
-        return bool(member.topics) or self._pattern() is None
+        # While no topic matches the pattern, the consumer does not join its group. While poll() raises an error about a topic, joining the
+        # group does not help.
+        may_join = bool(member.topics) or self._pattern() is None
+        return may_join and self._topics.refusal(self._now_ms()) is None
 
     # Flows
 

@@ -95,7 +95,7 @@ class ConsumerHealth(NamedTuple):
     """The health of a consumer, which tells why no records arrive. partitions: all assigned ones. unreachable: the cause for each address.
 
     fenced: the error that every poll() raises, with FENCED. To continue, call unsubscribe() and subscribe(), or make another consumer.
-    absent: texts about subscribed topics that do not exist.
+    absent: texts about subscribed topics that do not exist, and the error that every poll() raises about a topic that may not be read.
     """
 
     condition: Condition
@@ -244,7 +244,7 @@ def consumer_health(
 ) -> ConsumerHealth:
     """Return the health of the consumer: its condition is the first one in SEVERITY that a partition has.
 
-    rebalancing, fenced: conditions of the member. absent: subscribed topics that do not exist, as texts.
+    rebalancing, fenced: conditions of the member. absent: texts about subscribed topics that do not exist or may not be read.
     """
     of_member = {Condition.FENCED: fenced is not None, Condition.REBALANCING: rebalancing, Condition.DOES_NOT_EXIST: bool(absent)}
     conditions = {one.condition for one in partitions} | {condition for condition, holds in of_member.items() if holds}

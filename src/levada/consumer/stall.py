@@ -36,6 +36,10 @@ LOOK_AROUND_MS = 250
 """How often partitions are checked while something is, or may be, wrong."""
 
 
+REGEX_CHARACTERS = frozenset("^$*+?()[]{}|\\")
+"""Characters of regular expressions that no topic's name has."""
+
+
 class Unreachable:
     """Explains to a consumer that no broker was ever reached: with an error if that is permanent, else with one warning. Used under the
     lock.
@@ -69,7 +73,7 @@ class SubscribedTopics:
     pattern without a match may get one. For these a warning is logged, once until the topic exists.
 
     topics: returns the subscribed topics, or those that match the pattern; it must return the same set object while nothing has changed.
-    pattern: returns the pattern; None without one.
+    pattern: returns the pattern, None without one; None for a consumer that takes no patterns.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class SubscribedTopics:
         metadata: Metadata,
         deferred: Deferred,
         topics: Callable[[], frozenset[str]],
-        pattern: Callable[[], str | None] = lambda: None,
+        pattern: Callable[[], str | None] | None = None,
     ) -> None:
         self._metadata = metadata
         self._log = deferred.log(__name__)
@@ -100,7 +104,17 @@ class SubscribedTopics:
         if due:
             self._told.update(due)
             self._log.warning("%s; nothing is read from it until it exists: create it, or check the name", ", ".join(due))
-        return None if self._refused is None else topic_error(self._refused[1], self._refused[0])
+        return self.refusal(now_ms)
+
+    def refusal(self, now_ms: int) -> KafkaError | None:
+        """Return the error that every poll() raises about a subscribed topic; None if there is none."""
+        self._compare(now_ms)
+        if self._refused is None:
+            return None
+        name, code = self._refused
+        is_regex = self._pattern is not None and not REGEX_CHARACTERS.isdisjoint(name)
+        advice = f"; for a regular expression use subscribe(pattern={name.removeprefix('^')!r})" if is_regex else ""
+        return topic_error(code, name, advice)
 
     @property
     def has_untold(self) -> bool:
@@ -108,9 +122,9 @@ class SubscribedTopics:
         return self._absent.keys() != self._told
 
     def absent(self, now_ms: int) -> tuple[str, ...]:
-        """Return a text about each subscribed topic that does not exist."""
-        self._compare(now_ms)
-        return tuple(self._absent)
+        """Return a text about each subscribed topic that does not exist, and about one that every poll() raises an error for."""
+        refusal = self.refusal(now_ms)
+        return (*self._absent, *(() if refusal is None else (str(refusal),)))
 
     def _compare(self, now_ms: int) -> None:
         topics, snapshot = self._topics(), self._metadata.snapshot
@@ -120,7 +134,7 @@ class SubscribedTopics:
         errors = [(name, snapshot.topics[name].error) for name in sorted(topics & snapshot.topics.keys())]
         self._refused = next(((name, code) for name, code in errors if code in FINAL_TOPIC_ERRORS), None)
         absent = [f"topic '{name}' does not exist" for name, code in errors if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        pattern = self._pattern()
+        pattern = self._pattern() if self._pattern is not None else None
         if pattern is not None and not topics and self._metadata.version:
             absent.append(f"no topic's whole name matches '{pattern}'")
         self._absent = {text: self._absent.get(text, now_ms) for text in absent}

@@ -20,10 +20,10 @@ FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOP
 """Errors about a topic that asking again does not change."""
 
 
-def topic_error(code: ErrorCode, name: str) -> BrokerError:
-    """Return the exception for an error code of a topic."""
+def topic_error(code: ErrorCode, name: str, advice: str = "") -> BrokerError:
+    """Return the exception for an error code of a topic. advice: what to add to the text about an invalid name."""
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return broker_error(code, f"topic '{name}': {TOPIC_NAME_RULE}")
+        return broker_error(code, f"topic '{name}': {TOPIC_NAME_RULE}{advice}")
     return refused(MetadataRequest.NAME, code, f"the brokers do not describe topic '{name}'", {ResourceType.TOPIC: name})
 
 
