@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
+import levada as lv
 import spark_strikes
 import spark_verdict
+from committed_kit import settled
+from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
 from spark_copies import ROWS, Copy
 from spark_drivers import Program
 from spark_verdict import HEADS, NOTHING
@@ -49,6 +54,39 @@ def test_a_program_that_sets_up_no_logging_sees_what_is_promised(embedded: Any, 
         said = driver.said()
     line = f"the rows of this query are written to topic '{program.target}' exactly once, for readers with isolation.level=read_committed; "
     assert said.count(f"{line}the ledger is group 'levada-{spark_verdict.query_id(program.checkpoint)}' ({program.target}-0)") == 1
+
+
+@pytest.mark.skipif(not HAS_ADMISSION_CONTROL, reason="PySpark before 4.2 runs one micro-batch under availableNow")
+def test_micro_batches_before_the_watermark_have_no_rows_and_are_no_lost_ledger(
+    spark: Any, embedded: Any, new_topic: Any, tmp_path: Path
+) -> None:
+    source, target = new_topic(embedded), new_topic(embedded)
+    servers = {"kafka.bootstrap.servers": embedded.bootstrap_servers}
+
+    def run(*minutes: int) -> None:
+        with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+            for minute in minutes:
+                producer.send(source, b"event", timestamp=minute * 60_000)
+        events = spark.readStream.format("levada").options(
+            **servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="1"
+        )
+        counts = events.load().withWatermark("timestamp", "2 minutes").groupBy(F.window("timestamp", "1 minute")).count()
+        rows = counts.select(F.format_string("%s: %d", F.date_format("window.start", "mm"), "count").alias("value"))
+        writer = (
+            rows.writeStream.format("levada")
+            .outputMode("append")
+            .options(**servers, topic=target, delivery="exactly-once", onMissingLedger="fail", checkpointLocation=str(tmp_path))
+        )
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        assert query.exception() is None
+        assert not query.isActive
+
+    run(1, 1, 2, 5)
+    first = Counter([b"01: 2", b"02: 1"])
+    assert settled(embedded, target) == first
+    run(9)
+    assert settled(embedded, target) == first + Counter([b"05: 1"])
 
 
 @pytest.mark.matrix

@@ -385,6 +385,36 @@ def test_batches_without_rows_keep_the_ledger_from_expiring(kafka: Any, new_topi
     assert settled(kafka, topic) == Counter([b"a", b"b"])
 
 
+def test_a_query_whose_first_batches_have_no_rows_does_not_miss_its_ledger(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka)
+    query = Query(kafka, topic, onMissingLedger="fail")
+    query.run(0, [], [])
+    query.restart()
+    query.run(0, [])
+    query.run(1, [], [])
+    query.restart()
+    query.run(2, [b"a"])
+    query.restart()
+    query.run(2, [b"a"])
+    query.run(3, [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
+def test_a_later_batch_without_rows_does_not_hide_that_the_ledger_is_lost(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka)
+    query = Query(kafka, topic, onMissingLedger="fail")
+    query.run(0, [b"a"])
+    query.run(1, [])
+    query.run(2, [b"b"])
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_consumer_groups([f"levada-{query.query_id}"])
+    query.restart()
+    query.run(1, [])
+    with pytest.raises(IllegalStateError, match="the ledger has no entry"):
+        query.run(2, [b"b"])
+    assert settled(kafka, topic) == Counter([b"a", b"b"])
+
+
 def test_rows_with_and_without_keys_keep_their_order_and_their_partitions(embedded: Any, new_topic: Any) -> None:
     topics = [new_topic(embedded, 3), new_topic(embedded, 3)]
     options = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "delivery": "exactly-once"}
@@ -619,11 +649,11 @@ def test_the_first_batch_of_each_run_says_what_is_promised_and_where_the_ledger_
 
     with caplog.at_level("INFO", "levada.spark"):
         query.run(0, [])
-        assert told() == [], "a batch without rows has nothing to do with the ledger"
-        query.run(1, [b"a"])
         promise = f"the rows of this query are written to topic '{topic}' exactly once, for readers with isolation.level=read_committed"
         where = f"the ledger is group 'levada-{query.query_id}' ({ledger}-0)"
-        assert told() == [f"exactly-once sink '{query.query_id}', batch 1: {promise}; {where} and is empty"]
+        assert told() == [f"exactly-once sink '{query.query_id}', batch 0: {promise}; {where} and is empty"]
+        query.run(1, [b"a"])
+        assert told() == []
         query.run(2, [b"b"])
         assert told() == []
         query.restart()

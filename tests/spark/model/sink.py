@@ -47,6 +47,8 @@ RULES = {
     "digests": "a batch is skipped only with the rows that the ledger has of it",
     "ahead": "a ledger that is ahead of the batch raises",
     "query": "a ledger of another query raises",
+    "missing": "a batch that misses its ledger raises, unless it is the first one",
+    "first entry": "the first batch is written into the ledger although it has no rows, so that no later one misses its ledger",
     # of slots
     "describe": "slots are looked at just before the decision",
     "end after the decision": "no slot is committed before the decision",
@@ -281,12 +283,13 @@ class Sink:
         known = [message for message in messages if message is not None]
         if len(known) < len(messages):
             raise Refused("a task wrote nothing")
-        if not any(message.rows for message in known):
+        has_rows = any(message.rows for message in known)
+        if not has_rows and not (yield from self._concerns(batch)):
             return
         process = self._commits % self._processes
         self._commits += 1
         marker = self._markers.pop(process, None)
-        if marker is None or not (yield from self._try_to_continue(marker, batch, tuple(known))):
+        if marker is None or not has_rows or not (yield from self._try_to_continue(marker, batch, tuple(known))):
             marker = yield from self._commit(batch, tuple(known))
         self._markers[process] = marker
 
@@ -296,16 +299,19 @@ class Sink:
         if not any(self._slots):
             return
         if self.has("abort looks"):
-            try:
-                entry = yield from self._ledger(self.has("stable"))
-            except Failed:
-                yield from self._initialized()
-                entry = yield from self._ledger(self.has("stable"))
+            entry = yield from self._ledger_after_the_dead(self.has("stable"))
             if entry is not None and entry.batch >= batch.number:
                 if entry.batch == batch.number:
                     yield from self._roll_forward(entry)
                 slots = [] if entry.run == batch.run else slots
         yield from self._abort_slots(slots)
+
+    def _concerns(self, batch: Batch) -> Steps:
+        """Whether a batch without rows has to be written into the ledger."""
+        entry = yield from self._ledger_after_the_dead(True)
+        if entry is None:
+            return batch.number == 0 and self.has("first entry")
+        return entry.batch == batch.number and entry.run != batch.run
 
     def _try_to_continue(self, marker: Client, batch: Batch, messages: tuple[Message, ...]) -> Steps:
         """Write the batch with the producer and the entry of the batch before. False, with nothing written, if that is not possible."""
@@ -370,10 +376,18 @@ class Sink:
         answer = yield from ask("offset_fetch", LEDGER, stable)
         return answer.value
 
+    def _ledger_after_the_dead(self, stable: bool) -> Steps:
+        """Return the ledger. If the transaction of another driver may change it for long, abort that transaction."""
+        try:
+            return (yield from self._ledger(stable))
+        except Failed:
+            yield from self._initialized()
+            return (yield from self._ledger(stable))
+
     def _is_written(self, batch: Batch, messages: tuple[Message, ...], entry: Entry | None) -> bool:
         """Whether the ledger has the batch. Raises Refused where neither writing nor skipping would be right."""
         if entry is None:
-            if batch.number > 0 and self._policy.missing == "fail":
+            if batch.number > 0 and self._policy.missing == "fail" and self.has("missing"):
                 raise Refused("the ledger is missing")
             return False
         if entry.query != batch.query and self.has("query"):

@@ -13,6 +13,7 @@ from .world import WRONG, Variant, Verdict
 INLINE = Query()
 TURNS = Query(sizes=(1, 1, 1, 1), processes=2)
 SLOTS = Query(slots=(True, True))
+LATE = Query(sizes=(0, 2, 0, 1))
 GAP = Query(sizes=(2, 0, 2), slots=(True, True))
 MIXED = Query(slots=(False, True))
 BOTH = (Brokers.TV1, Brokers.TV2)
@@ -40,6 +41,9 @@ VARIANTS = (
     Expected(Variant("inline, other values each time", Query(varies="values")), NAMED),
     Expected(Variant("inline, other values, onOtherRows=skip", Query(varies="values"), policy=SKIPPING), RIGHT),
     Expected(Variant("inline, an empty batch", Query(sizes=(2, 0, 1))), RIGHT),
+    Expected(Variant("inline, empty first batches", LATE), RIGHT),
+    Expected(Variant("inline, empty first batches, checkpoint copied or restored", LATE, faults=frozenset({"copy", "restore"})), NAMED),
+    Expected(Variant("inline, empty first batches, ledger lost", LATE, faults=frozenset({"ledger lost"})), NAMED | {Verdict.DUPLICATE}),
     Expected(Variant("inline, checkpoint copied or restored", faults=frozenset({"copy", "restore"})), NAMED),
     Expected(Variant("inline, new checkpoint", faults=frozenset({"new checkpoint"})), NAMED),
     Expected(Variant("inline, ledger lost", faults=frozenset({"ledger lost"})), NAMED | {Verdict.DUPLICATE}),
@@ -51,6 +55,7 @@ VARIANTS = (
     Expected(Variant("inline, two equal writes", Query(sizes=(2, 2), writes=2, equal_writes=True)), NAMED),
     Expected(Variant("slots", SLOTS), RIGHT),
     Expected(Variant("slots, an empty batch", GAP), RIGHT),
+    Expected(Variant("slots, empty first batches", Query(sizes=(0, 2, 0, 2), slots=(True, True))), RIGHT),
     Expected(Variant("slots, other division each time", Query(slots=(True, True), varies="division")), UNDECIDED | {Verdict.REFUSED}),
     Expected(Variant("slots, the same, finished promptly", Query(slots=(True, True), varies="division"), prompt=True), RIGHT),
     Expected(Variant("slots, lost by INVALID_TXN_STATE only", SLOTS, without=BY_ANSWERS), UNDECIDED | {Verdict.REFUSED}),
@@ -109,6 +114,7 @@ def _mutant(
 
 
 UNFINISHED = frozenset({Verdict.UNDECIDABLE, Verdict.BLOCKED})
+FIRST_EMPTY = Query(sizes=(0, 2))
 REUSED = Query(sizes=(1, 0, 1), slots=(True,))
 ONE_TASK = Query(sizes=(1, 1), slots=(True,), varies="values")
 DIVIDED = Query(slots=(True, True), varies="division")
@@ -127,6 +133,8 @@ MUTANTS = (
     _mutant("digests", INLINE, faults="copy"),
     _mutant("ahead", INLINE, faults="restore"),
     _mutant("query", INLINE, faults="new checkpoint", policy=SKIPPING),
+    _mutant("missing", FIRST_EMPTY, "crash crash-after forget", faults="ledger lost"),
+    _mutant("first entry", FIRST_EMPTY, finds=frozenset({Verdict.REFUSED})),
     _mutant("describe", DIVIDED, finds=UNFINISHED, prompt=True),
     _mutant("end after the decision", SLOTS),
     _mutant("slots of the ledger", SLOTS),
@@ -135,8 +143,7 @@ MUTANTS = (
     _mutant("abort looks", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("stable", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("outcome", SLOTS, policy=ANY_ERROR),
-    _mutant("finished", REUSED, "pause switch delayed late", brokers=(Brokers.TV1,), first=30_000),
-    _mutant("finished", REUSED, "pause switch delayed late", brokers=(Brokers.TV2,), first=9_000),
+    _mutant("finished", REUSED, "pause switch delayed late"),
     _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also=("outcome",), brokers=(Brokers.TV2,)),
     _mutant("same division", DIVIDED),
     _mutant("inline once", MIXED),

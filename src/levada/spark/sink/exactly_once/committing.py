@@ -237,9 +237,13 @@ def _has_lost_identity(error: BaseException | None) -> bool:
 
 
 def _concerns(batch: BatchId, entry: Entry | None) -> bool:
-    """Whether a batch without rows has to do with the ledger: it was written before, and is to be finished, or the ledger would expire."""
+    """Whether a batch without rows has to be written into the ledger.
+
+    It is the first one: a ledger that a later batch does not find is a lost one then, whatever rows the batches between have. Or it was
+    written before, and is to be finished. Or the ledger would expire.
+    """
     if entry is None:
-        return False
+        return batch.number == 0
     if entry.batch.number == batch.number:
         return entry.batch.run_id != batch.run_id
     return _now_s() - entry.written_s > REFRESH_S
@@ -302,7 +306,7 @@ class Committing:
         self._slots.forget(_names(entry.slots) if entry is not None else ())
 
     def _announce(self, entry: Entry | None) -> None:
-        """Say what is promised, and where the ledger is, at the first batch of a run that has rows.
+        """Say what is promised, and where the ledger is, at the first batch of a run that is written into the ledger.
 
         The ledger tells which one that is: the batches of a run are committed in several processes, and a slow query has one for each.
         """
