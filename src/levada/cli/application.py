@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from levada._importing import import_undisturbed
-from levada.cli.command import options_before_commands
+from levada.cli.command import Group, options_before_commands
 from levada.cli.exits import Exit, say
 
 
@@ -50,7 +50,7 @@ COMPLETE_VAR = "_LEVADA_COMPLETE"
 """Environment variable that the shell sets when it asks for completions; see levada completion."""
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Group):
     """The commands by name. Listing them takes only their line of help. A command is loaded when it is called or asked for its own help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -60,7 +60,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Load the command that the first argument names. Return its name, the command and the other arguments."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and load(str(name)), rest
+        return name, command and load(str(command.name)), rest
 
 
 def load(name: str) -> Any:
@@ -114,10 +114,7 @@ def run(arguments: Sequence[str]) -> int:
         if not mistake.format_message():
             # A command group was called without a command, and typer has printed the group's help.
             return Exit.WRONG_USE
-        context: Any = getattr(mistake, "ctx", None)
-        say(mistake.format_message())
-        if context:
-            say(f"see '{context.command_path} --help'")
+        _tell(mistake, arguments)
         return Exit.WRONG_USE
     except typer.Abort:
         # Ctrl-C or Ctrl-D was typed at a prompt: end the prompt's line.
@@ -129,3 +126,16 @@ def run(arguments: Sequence[str]) -> int:
             return Exit.OUTPUT_CLOSED
         raise
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
+    """Print a mistake on the command line: in one line if the words are another tool's, else in a second line where to look."""
+    from levada.cli.other_tools import answer
+
+    text = mistake.format_message()
+    if written := answer(arguments):
+        say(f"{text.rstrip('.')}. Write: {written}")
+        return
+    say(text)
+    if context := getattr(mistake, "ctx", None):
+        say(f"see '{context.command_path} --help'")

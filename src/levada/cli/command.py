@@ -13,8 +13,10 @@ from functools import wraps
 from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from levada.cli.invocation import Invocation
+from levada.cli.other_tools import ALIASES
 from levada.cli.output import OutputFormat
 from levada.errors import BootstrapError
 
@@ -82,9 +84,17 @@ OPTIONS: Mapping[str, Flags] = {
 }
 
 
+class Group(TyperGroup):
+    """A group of commands, which also accepts the names of ALIASES. Help does not list these."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command with this name or alias, or None."""
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
+
 def command_group(help: str) -> typer.Typer:
     """Return an app for several commands, such as `levada topics list`. help: its line in the list of commands."""
-    return typer.Typer(help=help, no_args_is_help=True, add_completion=False)
+    return typer.Typer(cls=Group, help=help, no_args_is_help=True, add_completion=False)
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
