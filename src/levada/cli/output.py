@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
 from math import isfinite, isnan
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 from uuid import UUID
 
 from levada.base.text import HARMFUL, visible
-from levada.cli.text import UNBOUNDED_WIDTH, in_one_line, yaml_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from levada.cli.tables import as_wide_as_needed, of_one_result, within
+from levada.cli.text import in_one_line, yaml_text
 
 
 class OutputFormat(StrEnum):
@@ -132,62 +129,23 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
 
 
 def _write_table(data: Any, to: IO[str], columns: Sequence[str], color: bool | None) -> None:
-    from rich.console import Console
-
-    width = None if to.isatty() else UNBOUNDED_WIDTH
-    console = Console(file=to, no_color=True if color is False else None, highlight=False, width=width)
     headings, rows = _rows(data, columns)
-    if not console.is_terminal and rows and all(cell.isprintable() for row in rows for cell in row):
-        to.writelines(f"{line.rstrip()}\n" for line in _aligned(headings, rows))
+    if not to.isatty():
+        to.writelines(f"{line}\n" for line in as_wide_as_needed(headings, rows))
         return
-    with console.capture() as captured:
-        console.print(_table(headings, rows))
-    to.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-
-
-def _aligned(headings: Sequence[str], rows: list[list[str]]) -> Iterator[str]:
-    """Yield the lines of a table, like rich prints it. rich itself takes minutes and a gigabyte for 100,000 rows."""
-    lines = [[_heading(heading) for heading in headings], *rows] if headings else rows
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
-
-
-def _width(text: str) -> int:
-    """Return the width of a text in columns of a terminal."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _heading(name: str) -> str:
-    return in_one_line(name.replace("_", " ").upper())
-
-
-def table(data: Any, columns: Sequence[str] = ()) -> Table:
-    """Return plain() data as a table with one line for each row. Text that is too long for the terminal is cut off."""
-    return _table(*_rows(data, columns), folds=False)
-
-
-def _table(headings: Sequence[str], rows: list[list[str]], *, folds: bool = True) -> Table:
-    from rich.table import Table
+    from rich.console import Console
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
-    for index, heading in enumerate(headings or ("", "")):
-        # A number that is cut off would be a wrong number, so only columns of texts are shortened.
-        is_text = any(not _NUMBER.fullmatch(row[index]) for row in rows)
-        made.add_column(
-            Text(_heading(heading), no_wrap=not folds), overflow="fold" if folds else "ellipsis", no_wrap=not (folds or is_text)
-        )
-    for row in rows:
-        made.add_row(*(Text(cell, no_wrap=not folds) for cell in row))
-    return made
-
-
-_NUMBER = re.compile(r"[-\d.e+]*")
+    console = Console(file=to, no_color=True if color is False else None, highlight=False)
+    if not headings:
+        to.writelines(f"{line}\n" for line in of_one_result(console.width, rows))
+        return
+    layout = within(console.width, headings, rows)
+    for line in layout.headings:
+        console.print(Text(line, style="bold"), soft_wrap=True)
+    to.writelines(f"{line}\n" for line in layout.rows)
+    if layout.left_out:
+        console.print(Text(f"(too narrow for {', '.join(layout.left_out)}; --output json shows all)", style="dim"), soft_wrap=True)
 
 
 def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
@@ -195,7 +153,9 @@ def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[s
     if isinstance(data, list):
         items = [item if isinstance(item, dict) else {"value": item} for item in data]
         headings = columns or list(dict.fromkeys(name for item in items for name in item))
-        return headings, [[in_one_line(cell(item.get(name))) for name in headings] for item in items]
+        return [in_one_line(name.replace("_", " ").upper()) for name in headings], [
+            [in_one_line(cell(item.get(name))) for name in headings] for item in items
+        ]
     named = data if isinstance(data, dict) else {"value": data}
     shown = {name: value for name, value in _flat(named).items() if value is not None and (not columns or name in columns)}
     return (), [[in_one_line(name.replace("_", " ")), in_one_line(cell(value))] for name, value in shown.items()]
@@ -209,12 +169,27 @@ def _flat(named: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+_OF_PARTITION = frozenset({"topic", "partition"})
+
+
 def cell(value: Any) -> str:
-    """Return the text of a table's cell: "" for None, commas between the values of a flat list, JSON for nested data."""
+    """Return the text of a table's cell: "" for None, commas between the values of a flat list, JSON for nested data.
+
+    Partitions are written like on the command line: orders:0,2.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list) and value and all(isinstance(item, dict) and item.keys() == _OF_PARTITION for item in value):
+        return _partitions(value)
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
         return ",".join(map(cell, value))
     return json_text(value) if isinstance(value, list | dict) else str(value)
+
+
+def _partitions(partitions: Iterable[Mapping[str, Any]]) -> str:
+    by_topic: dict[str, list[str]] = {}
+    for one in partitions:
+        by_topic.setdefault(one["topic"], []).append(str(one["partition"]))
+    return " ".join(f"{topic}:{','.join(indexes)}" for topic, indexes in by_topic.items())

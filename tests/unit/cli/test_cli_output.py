@@ -7,18 +7,16 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
-from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 import yaml
-from rich.console import Console
 
 from levada.base.text import visible
 from levada.cli.exits import say
 from levada.cli.invocation import confirm
-from levada.cli.output import OutputFormat, json_text, plain, table, write
+from levada.cli.output import OutputFormat, json_text, plain, write
 from levada.cli.text import UNBOUNDED_WIDTH, in_one_line, yaml_text
 from levada.errors import KafkaError
 from levada.types import PartitionInfo, TopicPartition
@@ -164,10 +162,6 @@ def test_names_that_nobody_would_see_make_no_row_of_their_own() -> None:
     assert len(rows) == 3
     assert WRITTEN_OUT in rows[1]
     assert printed({UNSEEN: UNSEEN}, OutputFormat.TABLE).splitlines() == [f"{WRITTEN_OUT}  {WRITTEN_OUT}"]
-    console = Console(file=io.StringIO(), width=200)
-    with console.capture() as captured:
-        console.print(table([{"group": UNSEEN}]))
-    assert WRITTEN_OUT in captured.get()
 
 
 def test_programs_get_names_as_they_are() -> None:
@@ -197,19 +191,3 @@ def test_letters_of_any_language_are_shown() -> None:
 def test_a_line_on_stderr_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("group a\nlevada: all is well\n  since yesterday")
     assert capsys.readouterr().err == "levada: group a\\nlevada: all is well\n  since yesterday\n"
-
-
-@pytest.mark.parametrize("columns", [(), ("b",), ("b", "a_c")])
-def test_a_table_for_a_pipe_is_the_one_that_rich_would_print(columns: tuple[str, ...]) -> None:
-    random = Random(5)
-    for count in (1, 2, 3, 40):
-        words = ["", "x", " y ", "trailing  ", "日本", "é", "[b]no markup[/b]", ":smile:", "a long one " * 40]
-        rows = [
-            {"a_c": random.choice(words), "b": random.choice([*words, 5, None, True]), "rest": random.choice(words)} for _ in range(count)
-        ]
-        for data in (rows, rows[0]):
-            console = Console(file=io.StringIO(), highlight=False, width=UNBOUNDED_WIDTH)
-            with console.capture() as captured:
-                console.print(table(data, columns))
-            write(data, to := io.StringIO(), OutputFormat.TABLE, columns=columns)
-            assert to.getvalue() == "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -44,6 +44,10 @@ class SettingRow(NamedTuple):
     documentation: str
 
 
+COLUMNS = ("name", "value", "source", "read_only")
+"""The columns of a table that are always shown."""
+
+
 @command(app, "list")
 def list_(
     invocation: Invocation,
@@ -70,7 +74,10 @@ def describe(
     with invocation.admin() as admin:
         found = admin.describe_configs([resource], include_synonyms=synonyms, include_documentation=documentation)[resource]
     rows = [_row(key, entry) for key, entry in sorted(found.items()) if everything or entry.source is not ConfigSource.DEFAULT_CONFIG]
-    invocation.show(rows, SettingRow._fields)
+    more = [column for column, wanted in (("synonyms", synonyms), ("documentation", documentation)) if wanted]
+    invocation.show(rows, [*COLUMNS, *more])
+    if not rows:
+        invocation.say("no setting differs from Kafka's default; --all shows all settings")
 
 
 @command(app, "set")

@@ -14,7 +14,7 @@ from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, refuse_ledgers, to_offsets
 from levada.cli.invocation import Invocation, confirm
-from levada.cli.lag import PartitionLag, total
+from levada.cli.lag import total
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
 from levada.cli.output import OutputFormat
@@ -39,6 +39,10 @@ OfTopics = Annotated[
         help="Only these partitions; repeat it for more. Default: all with a committed offset.",
     ),
 ]
+
+
+LAG_COLUMNS = ("group", "topic", "partition", "committed", "log_end", "lag", "client_id", "host", "member_id")
+"""Columns of a table of lags, the most important first: on a narrow terminal the last ones are left out."""
 
 
 class StateRow(NamedTuple):
@@ -86,7 +90,7 @@ def describe(
     elif state:
         invocation.show([_state_row(view) for view in views], StateRow._fields)
     else:
-        invocation.show([lag for view in views for lag in view.lags], PartitionLag._fields)
+        invocation.show([lag for view in views for lag in view.lags], LAG_COLUMNS)
     return tell_errors(invocation, outcomes)
 
 
