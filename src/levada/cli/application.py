@@ -128,11 +128,24 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else Exit.DONE
 
 
+PLAINER: Mapping[str, str] = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "expected a whole number",
+    "Input should be a valid integer": "expected a whole number",
+    "Input should be a valid number, unable to parse string as a number": "expected a number",
+    "Input should be greater than or equal to": "expected at least",
+    "Input should be less than or equal to": "expected at most",
+}
+"""Texts in typer's messages, and what is printed instead."""
+
+
 def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
     """Print a mistake on the command line: in one line if the words are another tool's, else in a second line where to look."""
     from levada.cli.other_tools import answer
 
     text = mistake.format_message()
+    for typers, ours in PLAINER.items():
+        text = text.replace(typers, ours)
     if written := answer(arguments):
         say(f"{text.rstrip('.')}. Write: {written}")
         return

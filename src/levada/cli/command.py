@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from levada.cli.invocation import Invocation
 from levada.cli.other_tools import ALIASES
@@ -91,6 +91,10 @@ class Group(TyperGroup):
         """Return the command with this name or alias, or None."""
         return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, with that of --help."""
+        return with_plain_types(super().get_params(ctx))
+
 
 def command_group(help: str) -> typer.Typer:
     """Return an app for several commands, such as `levada topics list`. help: its line in the list of commands."""
@@ -108,7 +112,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         return Invocation(**given.over(outer if isinstance(outer, Given) else Given())._asdict())
 
     def register(function: F) -> F:
-        app.command(name)(_accepting(_advised(function), make))
+        app.command(name, cls=Command)(_accepting(_advised(function), make))
         return function
 
     return register
@@ -165,6 +169,32 @@ def _parameter(name: str, flags: Flags, taken: set[str]) -> inspect.Parameter:
     left = [spelling for spelling in flags.spellings if spelling not in taken]
     option = typer.Option(*left, help=flags.help, show_default=False, rich_help_panel=PANEL, **flags.more)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=flags.default, annotation=Annotated[flags.type, option])
+
+
+class Command(TyperCommand):
+    """A command whose help names the types of its values in plain words, instead of Python's."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, with that of --help."""
+        return with_plain_types(super().get_params(ctx))
+
+
+def with_plain_types(params: Any) -> Any:
+    """Change typer's parameters so that help names their types in plain words."""
+    for param in params:
+        param.display_type = partial(_type_name, param)
+    return params
+
+
+def _type_name(param: Any, ctx: typer.Context) -> str:
+    kind = param.type_descriptor
+    if kind.is_choice:
+        return "|".join(kind.choices)
+    if param.param_type_name == "argument" or kind.annotation is bool or getattr(param, "count", False):
+        return ""
+    if kind.is_path:
+        return "FILE"
+    return "NUMBER" if kind.annotation in (int, float, list[int]) else "TEXT"
 
 
 def _spellings(annotation: Any) -> list[str]:

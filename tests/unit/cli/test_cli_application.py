@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,6 +63,36 @@ def test_every_command_has_help_and_the_options_of_all(name: str) -> None:
     assert load(name).help
     text = done(name, "--help").text
     assert "--brokers" in text or "COMMAND" in text
+
+
+JARGON = re.compile(r"\b(str|int|bool|float|list\[|dict|None|iterable|tuple|kwargs|True|False|regex|UTF8|args|enum|Path)\b")
+
+
+def helps(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name, below in getattr(command, "commands", {}).items():
+        yield from helps(below, *words, name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_help_has_words_of_python(name: str) -> None:
+    for words in helps(load(name), name):
+        assert not JARGON.search(text := done(*words, "--help", env={"COLUMNS": "300"}).text), text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["topics", "list", "-o", "xml"], "'-o' / '--output': 'xml' is not one of 'table', 'json', 'yaml'."),
+        (["consume", "x", "-c", "0"], "'-c' / '--count': expected at least 1"),
+        (["consume", "x", "-c", "many"], "'-c' / '--count': expected a whole number"),
+        (["consume", "x", "-c", "1.5"], "'-c' / '--count': expected a whole number"),
+        (["produce", "x", "--rate", "fast"], "'--rate': expected a number"),
+        (["top", "--port", "100000"], "'--port': expected at most 65535"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(words: list[str], text: str) -> None:
+    assert failed(run(*words, "-b", "h:1"), Exit.WRONG_USE).splitlines()[0] == f"levada: Invalid value for {text}"
 
 
 def test_the_version() -> None:

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
 from typer import Argument, Option
 
 from levada.cli.arguments import not_empty
-from levada.cli.command import command
+from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from levada import Delivery, KafkaConsumer
     from levada.cli.progress import Progress
 
-app = typer.Typer(help="Measure throughput and latency of a cluster.", no_args_is_help=True, add_completion=False)
+app = command_group("Measure throughput and latency of a cluster.")
 
 MOST_SAMPLES = 10_000
 ROWS_AT_ONCE = 10_000
