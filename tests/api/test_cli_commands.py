@@ -123,6 +123,13 @@ def test_offsets_at_a_position(levada: Levada, topic: str, at: str, offsets: lis
 def test_offsets_at_positions_of_single_partitions(levada: Levada, topic: str) -> None:
     assert levada("topics", "offsets", topic, "--at", "0:end").json() == [{"topic": topic, "partition": 0, "offset": 3}]
     assert "a range is not possible here" in levada("topics", "offsets", topic, "--at", "1..2", code=2).err
+    beyond = levada("topics", "offsets", topic, "--at", "0:99").err
+    assert beyond == f"levada: there are no records at this position: {topic}-0 (99, the log is from 0 to 3)\n"
+
+
+def test_an_empty_topic_cannot_be_measured(levada: Levada, kafka: Any, new_topic: NewTopic) -> None:
+    ran = levada("perf", "consume", new_topic(kafka), code=1)
+    assert (ran.out, "has no records, so there is nothing to measure" in ran.err) == (b"", True)
 
 
 def test_records_are_deleted(levada: Levada, topic: str) -> None:
@@ -183,6 +190,10 @@ def test_a_group_is_described_moved_and_deleted(levada: Levada, topic: str, admi
     assert [(plan["committed"], plan["offset"], plan["records"]) for plan in planned.json()] == [(1, 3, -2)]
     assert "nothing was changed" in planned.err
     assert levada("groups", "describe", topic).json()[0]["committed"] == 1
+    for move in (["--to", "99"], ["--by", "9"]):
+        outside = levada("groups", "reset", topic, *move)
+        assert outside.json()[0]["offset"] == 3
+        assert f"so it becomes the log's start or end: {topic}-0 (from " in outside.err
     levada("groups", "reset", topic, "--by", "1", "--execute")
     assert levada("groups", "describe", topic).json()[0]["committed"] == 2
     levada("groups", "reset", topic, "-t", topic, "--to", "0:-2,1:end", "--execute")

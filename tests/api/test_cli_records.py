@@ -480,10 +480,48 @@ def test_mistakes_about_files_are_named(levada: Levada, kafka: Any, filled: str)
     for arguments, fault in (
         (["x.csv", "--compression", "zstd"], "not for csv"),
         (["x.parquet", "--compression", "zst"], "did you mean 'zstd'"),
-        (["-", "-f", "parquet"], "cannot be written to a pipe"),
+        (["-", "-f", "duckdb"], "cannot be written to a pipe"),
+        (["-"], "stdout has no suffix; give --format arrow|csv|duckdb|jsonl|parquet"),
     ):
         ran = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", *arguments)
         assert (ran.code, fault in ran.err) == (Exit.WRONG_USE, True), ran.err
+
+
+def test_parquet_goes_through_a_pipe(levada: Levada, kafka: Any, filled: str, new_topic: NewTopic) -> None:
+    written = levada("scan", filled, "--to", "-", "-f", "parquet")
+    assert written.out.startswith(b"PAR1")
+    assert written.err == "levada: 10 records\n"
+    topic = new_topic(kafka, 2)
+    assert levada("produce", topic, "-", "-f", "parquet", "--keep-partitions", "--ignore-columns", stdin=written.out).err == (
+        "levada: 10 records acknowledged\n"
+    )
+    assert values_of(kafka, topic) == values_of(kafka, filled)
+
+
+def test_a_range_without_records_is_told(levada: Levada, kafka: Any, filled: str, new_topic: NewTopic) -> None:
+    empty = new_topic(kafka)
+    for command in (("consume", "-e"), ("scan", "--to", "-", "-f", "jsonl")):
+        assert levada(*command, empty).err.splitlines()[0] == f"levada: the log is empty, so nothing is read: {empty}-0"
+        for offset in ("2..2", "end", "-2h..-1h"):
+            told = levada(*command, filled, "-o", offset).err
+            assert told.splitlines()[0] == f"levada: there are no records in the range, so nothing is read: {filled}-0, {filled}-1"
+    assert run("-b", kafka.bootstrap_servers, "consume", filled, "-e", "-p", "7").code == Exit.WRONG_USE
+    assert levada("consume", filled, "-e", "-o", "2..3").err == ""
+
+
+def test_topics_of_a_regular_expression(levada: Levada, kafka: Any, new_topic: NewTopic) -> None:
+    first, second = new_topic(kafka), new_topic(kafka)
+    for topic in (first, second):
+        levada("produce", topic, stdin=topic.encode())
+    both = f"/{first}|{second}/"
+    assert sorted(levada("consume", both, "-e").lines) == sorted([first, second])
+    assert sorted(levada("consume", both, first, "-e", "-G", f"{first}-readers").lines) == sorted([first, second])
+    assert sorted(levada("consume", "-t", f"/{first[:-1]}./", "-e", "-f", "%t\\n").lines) == [first]
+    assert {row["topic"] for row in levada("scan", both, "--to", "-", "-f", "jsonl").json_lines()} == {first, second}
+    nothing = run("-b", kafka.bootstrap_servers, "consume", f"/{first[:-1]}/", "-e")
+    assert (nothing.code, nothing.err) == (Exit.FAILED, f"levada: no topic matches /{first[:-1]}/\n")
+    wrong = run("-b", kafka.bootstrap_servers, "consume", "/(/", "-e")
+    assert (wrong.code, "is no regular expression" in wrong.err) == (Exit.WRONG_USE, True)
 
 
 def test_offsets_outside_of_the_log(levada: Levada, kafka: Any, filled: str) -> None:

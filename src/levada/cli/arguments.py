@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -75,6 +76,16 @@ def named_partitions(text: str) -> tuple[str, tuple[int, ...] | None]:
     if not topic or not all(index.isdecimal() for index in indexes.split(",")):
         raise typer.BadParameter(f"{text!r} is not a topic with partitions; write orders, orders:0 or orders:0,2")
     return topic, tuple(int(index) for index in indexes.split(","))
+
+
+def pattern_of(topic: str) -> re.Pattern[str] | None:
+    """Return the regular expression of /.../, or None for the name of a topic. Raises ConfigError if it is invalid."""
+    if len(topic) < 3 or not (topic.startswith("/") and topic.endswith("/")):
+        return None
+    try:
+        return re.compile(topic[1:-1])
+    except re.error as fault:
+        raise ConfigError(f"'{topic}' is no regular expression: {fault}") from None
 
 
 def one_partition(text: str) -> TopicPartition:

@@ -47,8 +47,13 @@ _OFFSETS = """\
 
 All commands use this syntax for positions in a log. Some commands take one position, others a range.
 
-A range that ends before it begins is refused. If a range begins or ends behind the end of a log, stderr says so: `levada consume`
-waits for those records. `levada consume -e`, `levada scan` and `levada copy` read only the records that exist.
+A range that ends before it begins, or a partition that a topic does not have, is refused with exit code 2. If a range begins or ends
+behind the end of a log, or has no records, stderr says so, and the exit code is 0: `levada consume` waits for those records; `levada
+consume -e`, `levada scan` and `levada copy` read only the records that exist. `levada perf consume` of an empty topic fails.
+
+`levada consume` and `levada scan` take a regular expression for topics: `'/orders-.*/'` are all topics whose whole name matches it.
+Kafka's own topics, which begin with `__`, only match an expression that has `__` in it. With `--group`, topics that are created later are
+read, too.
 """
 
 

@@ -32,8 +32,8 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "Everything was done.",
     Exit.FAILED: "The command failed: a broker returned an error, a file could not be read or written, or a check found a fault.",
     Exit.WRONG_USE: (
-        "The command line, a setting, a profile or the installation is wrong. No request was sent to a broker. `levada` and `levada "
-        "topics` without a command print help and end with this code, too."
+        "The command line, a setting, a profile or the installation is wrong, such as a partition that the topic does not have. Nothing "
+        "was written. `levada` and `levada topics` without a command print help and end with this code, too."
     ),
     Exit.UNREACHABLE: "No broker could be reached, or a connection was lost for good.",
     Exit.REFUSED: "TLS, the login or the authorization failed.",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from levada import KafkaAdmin, KafkaError, OffsetSpec, PartitionInfo
 from levada.base.clock import SystemClock
-from levada.cli.arguments import check_partitions
+from levada.cli.arguments import check_partitions, pattern_of
+from levada.cli.exits import CommandError
 from levada.cli.invocation import Invocation
 from levada.cli.lag import LogEnds
 from levada.cli.offsets import Log, Position, Span, Spans, is_reversed, parse_spans, settle, time_ms
@@ -73,7 +74,10 @@ def settled(
 
 
 def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> list[str]:
-    """Return messages about ranges that lie partly or wholly outside of their logs. waits: whether records that come later are read too."""
+    """Return messages about ranges without records, or that lie partly outside of their logs.
+
+    waits: whether records that come later are read too.
+    """
     empty, ahead, short = [], [], []
     to_come: list[str] = []
     followed: list[str] = []
@@ -93,7 +97,11 @@ def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> lis
         ("the range begins at a time to come, so all new records are read, whatever their timestamps", followed),
         (f"the range ends behind the end of the log, so {'more records are waited for' if waits else 'only what is there is read'}", short),
     ]
-    return [f"{what}: {named(where)}" for what, where in told if where]
+    found = [f"{what}: {named(where)}" for what, where in told if where]
+    if not found and all(span.there[0] >= span.there[1] and (span.bounded or not waits) for span in ranges.values()):
+        what = "there are no records in the range" if any(span.log.start < span.log.end for span in ranges.values()) else "the log is empty"
+        found.append(f"{what}, so nothing is read: {named([str(tp) for tp in ranges])}")
+    return found
 
 
 def _or(position: Position | None, default: Position) -> Position:
@@ -106,6 +114,27 @@ def _wanted(spans: Spans, only: Iterable[int]) -> frozenset[int]:
     if chosen or any(bound is not None for bound in spans.others):
         return chosen
     return frozenset(spans.partitions)
+
+
+def topics_of(consumer: KafkaConsumer[Any, Any], names: Iterable[str]) -> list[str]:
+    """Return the topics, with each /.../ replaced by the topics whose whole name matches it.
+
+    Topics that begin with __ are Kafka's own, and only match an expression that has __ in it. Raises ConfigError for an invalid expression,
+    and CommandError if no topic matches.
+    """
+    there: list[str] | None = None
+    found: dict[str, None] = {}
+    for name in names:
+        if (expression := pattern_of(name)) is None:
+            found[name] = None
+            continue
+        if there is None:
+            there = sorted(consumer.list_topics())
+        matches = [topic for topic in there if expression.fullmatch(topic) and ("__" in name or not topic.startswith("__"))]
+        if not matches:
+            raise CommandError(f"no topic matches {name}")
+        found |= dict.fromkeys(matches)
+    return list(found)
 
 
 def _partitions(consumer: KafkaConsumer[Any, Any], topic: str, wanted: frozenset[int]) -> list[TopicPartition]:
@@ -166,10 +195,13 @@ def parse_positions(text: str) -> Spans:
     return spans
 
 
-def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def offsets_at(
+    invocation: Invocation, spans: Spans, partitions: Iterable[TopicPartition], *, outside: str = ""
+) -> dict[TopicPartition, int]:
     """Return the offset at the position of each partition. Partitions without a position are left out.
 
-    Raises ConfigError if spans name a partition that is not among the partitions.
+    outside: printed with the names of the partitions whose log does not have the position, and with its ends; "" for nothing. Raises
+    ConfigError if spans name a partition that is not among the partitions.
     """
     there = sorted(set(partitions))
     _check_named(spans, there)
@@ -179,7 +211,15 @@ def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicP
         by_topic.setdefault(tp.topic, []).append(tp.partition)
     with invocation.consumer() as consumer:
         found = {tp: at for topic, indexes in by_topic.items() for tp, at in settled(consumer, [topic], spans, only=indexes).items()}
+    if (
+        missed := [f"{tp} ({at.start}, the log is from {at.log.start} to {at.log.end})" for tp, at in found.items() if not _has(at)]
+    ) and outside:
+        invocation.say(f"{outside}: {named(missed)}")
     return {tp: at.start for tp, at in found.items()}
+
+
+def _has(at: OffsetRange) -> bool:
+    return at.log.start <= at.start <= at.log.end
 
 
 def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:

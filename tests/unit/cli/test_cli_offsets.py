@@ -98,6 +98,14 @@ def test_what_is_not_in_the_log_is_told() -> None:
     assert later == "the range begins at a time to come, so nothing is read: later-0 (the log ends at 20)"
     assert "its first record is waited for" in remarks(ranges, waits=True)[1]
     assert "so all new records are read, whatever their timestamps: later-0" in remarks(ranges, waits=True)[2]
+    none = {TopicPartition("empty", part): OffsetRange(15, 15, True, log) for part in (0, 1)}
+    assert remarks(none, waits=True) == ["there are no records in the range, so nothing is read: empty-0, empty-1"]
+    at_end = {TopicPartition("t", 0): OffsetRange(20, 20, False, log)}
+    assert remarks(at_end, waits=False) == ["there are no records in the range, so nothing is read: t-0"]
+    assert remarks(at_end, waits=True) == []
+    assert remarks({TopicPartition("t", 0): OffsetRange(0, 0, False, Log(0, 0))}, waits=False) == [
+        "the log is empty, so nothing is read: t-0"
+    ]
     bounded = {TopicPartition("later", 0): OffsetRange(20, 20, True, log, is_to_come=True)}
     assert remarks(bounded, waits=True) == [later]
 

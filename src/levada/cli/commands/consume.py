@@ -12,11 +12,11 @@ import typer
 from typer import Argument, Option
 
 from levada.base.text import did_you_mean
-from levada.cli.arguments import as_typed
+from levada.cli.arguments import as_typed, pattern_of
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
-from levada.cli.positions import OffsetRange, remarks, settled
+from levada.cli.positions import OffsetRange, remarks, settled, topics_of
 from levada.cli.records.printing import Printer, printer
 from levada.cli.records.template import as_bytes, unescaped
 from levada.errors import ConfigError, KafkaError
@@ -131,7 +131,10 @@ class Wanted(NamedTuple):
 @command(app)
 def consume(
     run: Invocation,
-    topics: Annotated[list[str] | None, Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)] = None,
+    topics: Annotated[
+        list[str] | None,
+        Argument(metavar="TOPIC...", help="Topics to read; /orders-.*/ is a regular expression for whole names.", show_default=False),
+    ] = None,
     topic: Annotated[list[str] | None, Option("-t", "--topic", help="The same as TOPIC, like in kcat.")] = None,
     offset: Annotated[
         str | None,
@@ -194,7 +197,7 @@ def _read(run: Invocation, wanted: Wanted) -> None:
     """Print the records of the wanted offsets, without a group."""
     spans = EVERYTHING if wanted.offset is None else parse_spans(wanted.offset)
     with run.consumer(auto_offset_reset="earliest", enable_auto_commit=False, **wanted.settings) as consumer:
-        ranges = settled(consumer, wanted.topics, spans, only=wanted.partitions)
+        ranges = settled(consumer, topics_of(consumer, wanted.topics), spans, only=wanted.partitions)
         starts = {tp: max(span.start, span.log.start) for tp, span in ranges.items()}
         for tp in (tp for tp, span in ranges.items() if span.start < starts[tp]):
             run.say(f"{tp}: records before offset {starts[tp]} are gone")
@@ -245,10 +248,22 @@ def _join(run: Invocation, wanted: Wanted) -> None:
         "stop_at_end": wanted.stops_at_end,
     }
     with run.consumer(**settings, **wanted.settings) as consumer, _leaving(run, consumer, wanted.group):
-        consumer.subscribe(wanted.topics)
+        _subscribe(consumer, wanted.topics)
         batches = _slices(consumer) if wanted.stops_at_end else _endless(consumer)
         for printed in _printing(run, wanted, batches):
             consumer.commit(_after(printed))
+
+
+def _subscribe(consumer: KafkaConsumer[Any, Any], topics: Sequence[str]) -> None:
+    patterns = [pattern_of(topic) for topic in topics]
+    if any(patterns):
+        # A consumer subscribes to names or to one expression.
+        either = (
+            re.escape(topic) if pattern is None else f"(?:{pattern.pattern})" for topic, pattern in zip(topics, patterns, strict=True)
+        )
+        consumer.subscribe(pattern="|".join(either))
+    else:
+        consumer.subscribe(topics)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
 from levada.cli.output import OutputFormat
 from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions
+from levada.cli.text import named
 from levada.error_codes import ErrorCode
 from levada.errors import GroupError
 
@@ -209,9 +210,15 @@ def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, ta
     if target.topics and (missing := [tp for tp in partitions if tp not in ends]):
         raise CommandError(f"{missing[0]} does not exist, or has no leader")
     if target.to is None:
-        return by_offsets(target.group, target.by, partitions, committed, ends)
-    # Partitions without log ends were deleted or have no leader, so their positions are unknown.
-    return to_offsets(target.group, offsets_at(invocation, target.to, ends), committed, ends)
+        plans = by_offsets(target.group, target.by, partitions, committed, ends)
+        wanted = {plan.tp: (plan.committed or 0) + target.by for plan in plans}
+    else:
+        # Partitions without log ends were deleted or have no leader, so their positions are unknown.
+        wanted = offsets_at(invocation, target.to, ends)
+        plans = to_offsets(target.group, wanted, committed, ends)
+    if outside := [f"{plan.tp} (from {wanted[plan.tp]} to {plan.offset})" for plan in plans if wanted[plan.tp] != plan.offset]:
+        invocation.say(f"the offset is outside of the log, so it becomes the log's start or end: {named(outside)}")
+    return plans
 
 
 def _partitions(admin: KafkaAdmin, wanted: Sequence[str]) -> list[TopicPartition]:

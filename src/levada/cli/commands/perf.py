@@ -94,7 +94,10 @@ def consume(
         ranges = settled(consumer, [topic], EVERYTHING)
         consumer.assign(ranges, {tp: span.end for tp, span in ranges.items()})
         consumer.seek_to_beginning()
-        wanted = records or sum(span.end - span.start for span in ranges.values())
+        there = sum(span.end - span.start for span in ranges.values())
+        if not there:
+            raise CommandError(f"topic '{topic}' has no records, so there is nothing to measure")
+        wanted = records or there
         with run.progress(f"perf consume {topic}", total=wanted) as bar:
             began_s = time.perf_counter()
             read, size = _read(consumer, wanted, len(ranges), columns, bar)

@@ -14,7 +14,7 @@ from levada.base.text import did_you_mean
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
-from levada.cli.positions import remarks, settled
+from levada.cli.positions import remarks, settled, topics_of
 from levada.cli.progress import Progress
 from levada.cli.text import counted
 from levada.errors import ConfigError
@@ -44,8 +44,11 @@ class Scanned(NamedTuple):
 @command(app)
 def scan(
     run: Invocation,
-    topics: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)],
-    to: Annotated[str, Option("--to", metavar="FILE", help="File to write; - is stdout, for csv, jsonl and arrow.")],
+    topics: Annotated[
+        list[str],
+        Argument(metavar="TOPIC...", help="Topics to read; /orders-.*/ is a regular expression for whole names.", show_default=False),
+    ],
+    to: Annotated[str, Option("--to", metavar="FILE", help="File to write; - is stdout, for all formats but duckdb.")],
     offset: Annotated[
         str | None, Option("-o", "--offset", metavar="OFFSETS", help="Range to read, such as -1h, 0:42..100, or start..@2026-11-01.")
     ] = None,
@@ -136,7 +139,7 @@ def _scanned(
 def _ranges(run: Invocation, topics: Sequence[str], offset: str | None, partitions: Sequence[int]) -> dict[TopicPartition, tuple[int, int]]:
     spans = EVERYTHING if offset is None else parse_spans(offset)
     with run.consumer() as consumer:
-        found = settled(consumer, topics, spans, only=partitions)
+        found = settled(consumer, topics_of(consumer, topics), spans, only=partitions)
     for remark in remarks(found, waits=False):
         run.say(remark)
     return {tp: span.there for tp, span in found.items()}

@@ -138,7 +138,7 @@ def offsets(
     spans = parse_positions(at)
     with invocation.admin() as admin:
         partitions = partitions_of(admin.describe_topics(topics).values())
-    found = offsets_at(invocation, spans, partitions)
+    found = offsets_at(invocation, spans, partitions, outside="there are no records at this position")
     invocation.show([OffsetRow(tp.topic, tp.partition, offset) for tp, offset in sorted(found.items())], OffsetRow._fields)
 
 

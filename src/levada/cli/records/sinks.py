@@ -74,7 +74,8 @@ def format_of(path: str, given: str | None) -> str:
         return given
     found = SUFFIXES.get(Path(path).suffix.lower())
     if found is None:
-        raise ConfigError(f"{path}: its name does not show a format; give --format {'|'.join(formats)}")
+        what = "stdout has no suffix" if path == STDOUT else f"{path}: its name does not show a format"
+        raise ConfigError(f"{what}; give --format {'|'.join(formats)}")
     return found
 
 
@@ -89,11 +90,17 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
     _check_compression(to.format, to.compression)
     make = _MAKERS[to.format]
     if to.path == STDOUT:
-        if to.format in ("parquet", "duckdb"):
-            raise ConfigError(f"{to.format} cannot be written to a pipe; name a file, or give --format arrow, jsonl or csv")
-        if to.format == "arrow" and sys.stdout.isatty():
-            raise ConfigError("arrow is binary and cannot be shown on a terminal; name a file, use a pipe, or give --format jsonl or csv")
-        out = _Terminal(sys.stdout.buffer) if to.format == "csv" and sys.stdout.isatty() else sys.stdout.buffer
+        if to.format == "duckdb":
+            raise ConfigError("duckdb cannot be written to a pipe; name a file, or give --format parquet, arrow, jsonl or csv")
+        if to.format in ("arrow", "parquet") and sys.stdout.isatty():
+            raise ConfigError(
+                f"{to.format} is binary and cannot be shown on a terminal; name a file, use a pipe, or give --format jsonl or csv"
+            )
+        out: Any = sys.stdout.buffer
+        if to.format == "parquet":
+            out = _Pipe(out)
+        elif to.format == "csv" and sys.stdout.isatty():
+            out = _Terminal(out)
         with _written(make(out, schema, to)) as writer:
             yield writer
         return
@@ -205,6 +212,27 @@ def _csv(file: Any, schema: Any, to: Destination) -> Sink:
     import pyarrow.csv as csv
 
     return _OfArrow(csv.CSVWriter(file, schema))
+
+
+class _Pipe(io.RawIOBase):
+    """A stream that knows its position, which a pipe does not: the footer of a parquet file has the positions of its parts."""
+
+    def __init__(self, to: IO[bytes]) -> None:
+        self._to, self._written = to, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, some: Any) -> int:
+        self._to.write(some)
+        self._written += len(some)
+        return len(some)
+
+    def flush(self) -> None:
+        self._to.flush()
 
 
 class _Terminal(io.RawIOBase):
