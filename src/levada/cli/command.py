@@ -93,7 +93,7 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with that of --help."""
-        return with_plain_types(super().get_params(ctx))
+        return refined(super().get_params(ctx))
 
 
 def command_group(help: str) -> typer.Typer:
@@ -176,14 +176,24 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with that of --help."""
-        return with_plain_types(super().get_params(ctx))
+        return refined(super().get_params(ctx))
 
 
-def with_plain_types(params: Any) -> Any:
-    """Change typer's parameters so that help names their types in plain words."""
+def refined(params: Any) -> Any:
+    """Change typer's parameters: help names their types in plain words, and a shell completes their values."""
     for param in params:
         param.display_type = partial(_type_name, param)
+        if not param.type_descriptor.is_choice:
+            param.shell_complete = partial(_completions, param)
     return params
+
+
+def _completions(param: Any, ctx: typer.Context, incomplete: str) -> list[Any]:
+    from typer.core import CompletionItem  # type: ignore[attr-defined]
+
+    from levada.cli.completing import completions
+
+    return [CompletionItem(one) for one in completions(ctx, param, incomplete)]
 
 
 def _type_name(param: Any, ctx: typer.Context) -> str:

@@ -76,6 +76,11 @@ def read_profile(path: Path, name: str | None) -> Profile:
         raise ConfigError(f"{path}: tables or lists are nested too deeply") from None
 
 
+def profile_names(path: Path) -> list[str]:
+    """Return the names of all profiles in a file. Raises ConfigError or OSError if it cannot be read."""
+    return list(_parsed(path).get("profiles", {}))
+
+
 def _read(path: Path, name: str | None) -> Profile:
     found = _parsed(path)
     profiles = found.get("profiles", {})

@@ -1,4 +1,4 @@
-"""levada completion: prints the script that completes commands and options in a shell."""
+"""levada completion: prints the script with which a shell completes command lines."""
 
 from __future__ import annotations
 
@@ -26,5 +26,8 @@ class Shell(StrEnum):
 
 @command(app)
 def completion(invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)]) -> None:
-    """Print the script that completes commands in a shell. Use it like this: eval "$(levada completion bash)"."""
+    """Print the script that completes commands, options, topics, groups, profiles and formats in a shell.
+
+    Use it like this: eval "$(levada completion bash)". For topics and groups the brokers are asked, for half a second at most.
+    """
     typer.echo(get_completion_script(prog_name="levada", complete_var=COMPLETE_VAR, shell=shell.value))
