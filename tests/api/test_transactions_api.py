@@ -550,6 +550,26 @@ def test_M_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: st
     assert committed(kafka, topic, 1) == [b"second"]
 
 
+@pytest.mark.parametrize("ends", ["abort_transaction", "close"])
+def test_T10_what_a_fenced_producer_calls_leaves_an_open_transaction_alone(
+    kafka: Any, name: str, new_topic: Callable[..., str], ends: str
+) -> None:
+    topic = new_topic(kafka)
+    settings = {"bootstrap_servers": kafka.bootstrap_servers, "transactional_id": name}
+    with lv.KafkaProducer(**settings) as successor:
+        paused = lv.KafkaProducer(**settings)
+        paused.init_transactions()
+        paused.begin_transaction()
+        paused.send(topic, b"paused").result(timeout=10)
+        successor.init_transactions()
+        with successor.transaction():
+            successor.send(topic, b"written").result(timeout=10)
+            with contextlib.suppress(ProducerFencedError, TransactionAbortableError):
+                getattr(paused, ends)()
+            paused.close()
+    assert committed(kafka, topic, 1) == [b"written"]
+
+
 def test_a_transaction_is_handed_over_on_both_apis(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
     topic, servers = new_topic(kafka), kafka.bootstrap_servers
     with lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as producer:

@@ -557,6 +557,30 @@ def test_M_A23_T10_a_producer_that_was_replaced_stays_fenced(sim: Simulation, pr
     assert seen(sim) == [b"new"]
 
 
+@pytest.mark.parametrize("ended_by", ["abort", "commit", "close"])
+def test_T10_a_producer_that_was_replaced_leaves_the_open_transaction_of_the_other_alone(
+    sim: Simulation, producer: lv.KafkaProducer, ended_by: str
+) -> None:
+    """InitProducerId would abort that transaction, and fence its producer, before the coordinator compares epochs."""
+    producer.begin_transaction()
+    producer.send("t", b"zombie")
+    producer.flush()
+    with new_producer(sim) as successor:
+        successor.init_transactions()
+        with successor.transaction():
+            successor.send("t", b"new").result(timeout=10)
+            if ended_by == "close":
+                producer.close()
+            else:
+                with pytest.raises((ProducerFencedError, TransactionAbortableError)):
+                    producer.abort_transaction() if ended_by == "abort" else producer.commit_transaction()
+                with pytest.raises(ProducerFencedError):
+                    producer.abort_transaction()
+        with successor.transaction():
+            successor.send("t", b"newer")
+    assert seen(sim) == [b"new", b"newer"]
+
+
 @pytest.mark.parametrize("broker", [2], indirect=True, ids=["TV2"])
 def test_T10_a_block_of_a_fenced_producer_says_so_first(sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer) -> None:
     with pytest.raises(ProducerFencedError) as refused, producer.transaction():

@@ -42,6 +42,8 @@ LEAST_CLAMPED_MS = 1000
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
+ONGOING = "Ongoing"
+"""The state of an open transaction in DescribeTransactions."""
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -78,6 +80,7 @@ class TransactionManager:
         self._pause = pause
         self._unanswered: EndTxn | None = None
         self._is_forgotten_there = False
+        self._may_be_replaced = False
         self._in_doubt = False
         self._error: KafkaError | None = None
         self._handle: TransactionHandle | None = None
@@ -230,11 +233,11 @@ class TransactionManager:
         self._take(Event.INITIALIZE)
         try:
             yield from self._settle()
-            answer = yield from self._ask_for_identity()
+            answer = (yield from self._replaced()) or (yield from self._ask_for_identity())
             if answer.reaction is not TransactionReaction.DONE:
                 raise self._refused_initialization(answer)
             self._identify(answer.reply)
-            self._coordinator.lost = False
+            self._coordinator.lost = self._may_be_replaced = False
             self._take(Event.INITIALIZED)
         finally:
             if self.state is State.INITIALIZING:
@@ -247,7 +250,22 @@ class TransactionManager:
         """
         self._take(Event.FORGET, "forget_identity()")
         self.identity = NO_IDENTITY
+        self._may_be_replaced = False
         yield from ()
+
+    def _replaced(self) -> Flow[Answer | None]:
+        """Return the answer that this producer is fenced if another producer has a transaction open; None if that is not so.
+
+        InitProducerId would answer the same. But a coordinator aborts an open transaction, and fences its producer, before it compares
+        epochs: a producer that was paused would take the transactional.id from the one that has replaced it. In Java PRODUCER_FENCED is
+        fatal at once. So it is here if the coordinator cannot tell, as before Kafka 3.0.
+        """
+        if not self._may_be_replaced:
+            return None
+        answer = yield from self._coordinator.ask(requests.describe(self.transactional_id))
+        if answer.reaction is TransactionReaction.DONE and answer.reply.transaction_states[0].transaction_state != ONGOING:
+            return None
+        return Answer(TransactionReaction.FENCED, ErrorCode.PRODUCER_FENCED, "")
 
     def _ask_for_identity(self) -> Flow[Answer]:
         while True:
@@ -510,6 +528,7 @@ class TransactionManager:
             if answer.reaction is TransactionReaction.FENCED:
                 # The coordinator has aborted the transaction, after transaction.timeout.ms or for another producer. The response to
                 # InitProducerId shows which. If it times out, begin() sends it again, because there is nothing left to abort.
+                self._may_be_replaced = True
                 with suppress(TimeoutError):
                     yield from self.initialize()
             return

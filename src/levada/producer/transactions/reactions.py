@@ -34,6 +34,7 @@ class Api(Enum):
     ADD_OFFSETS = "AddOffsetsToTxn"
     TXN_OFFSET_COMMIT = "TxnOffsetCommit"
     END_TXN = "EndTxn"
+    DESCRIBE_TRANSACTIONS = "DescribeTransactions"
 
 
 _R, _C = TransactionReaction, ErrorCode
@@ -88,7 +89,7 @@ _SPECIAL: Mapping[Api, Mapping[ErrorCode, TransactionReaction]] = {
 
 
 def _reaction(api: Api, code: ErrorCode) -> TransactionReaction:
-    special = _SPECIAL[api].get(code) or _EVERYWHERE.get(code)
+    special = _SPECIAL.get(api, {}).get(code) or _EVERYWHERE.get(code)
     return special or (TransactionReaction.RETRY if code.retriable else TransactionReaction.FATAL)
 
 

@@ -20,6 +20,7 @@ from levada.producer.send.sequences import ProducerIdentity
 from levada.producer.transactions.reactions import REACTIONS, Api, TransactionReaction
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.txn_offset_commit import (
@@ -224,6 +225,19 @@ def end(transactional_id: str, ending: EndTxn) -> Question:
         committed=ending.commits,
     )
     return Question(Api.END_TXN, _transaction(transactional_id), request, ending.versions, _one_code)
+
+
+def describe(transactional_id: str) -> Question:
+    """Return a DescribeTransactions request."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def codes(reply: Any) -> Mapping[str, int]:
+        return {found.transactional_id: found.error_code for found in reply.transaction_states}
+
+    def missing(reply: Any) -> str:
+        return "" if reply.transaction_states else "the transactional id"
+
+    return Question(Api.DESCRIBE_TRANSACTIONS, _transaction(transactional_id), request, (0, 32767), codes, missing)
 
 
 def _left_out(asked: Collection[str], codes: Callable[[Any], Mapping[str, int]]) -> Callable[[Any], str]:
