@@ -11,10 +11,12 @@ from typing import Any, Self, TypeVar
 from levada.aio.driver import running_loop
 from levada.aio.tasks import Timer
 from levada.api.ack_waiting import Sleeping, WaitingAckBuffer, Wake
+from levada.base.unsupported_names import asynchronous
 
 T = TypeVar("T")
 
 
+@asynchronous
 class AckBuffer(WaitingAckBuffer):
     """The asyncio version of levada.AckBuffer. Any thread may mark ids; tasks of several event loops may wait."""
 

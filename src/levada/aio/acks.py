@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from levada.aio.driver import Driver
 from levada.api.consumer.acking import Acking
 from levada.base.flow import CallerFlow
+from levada.base.unsupported_names import asynchronous
 from levada.consumer.acks.record import AckRecord
 from levada.errors import ConcurrentUseError
 from levada.types import K, V
@@ -17,6 +18,7 @@ from levada.types import K, V
 T = TypeVar("T")
 
 
+@asynchronous
 class Acks(Generic[K, V]):
     """The context manager that consumer.acks() returns. One task takes records; any task and any thread may acknowledge them."""
 

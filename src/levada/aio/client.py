@@ -14,6 +14,7 @@ from levada.api.client import ClientCore, Operation
 from levada.api.engine_setup import Connector
 from levada.api.lifecycle import HoldsConnections
 from levada.api.reporting import Reporting
+from levada.base.unsupported_names import asynchronous
 from levada.client.requests.request import Destination
 from levada.config import ClientConfig
 from levada.metrics import Metrics
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@asynchronous
 class KafkaClient(HoldsConnections):
     """Sends any request of Kafka's protocol. See levada.KafkaClient; calls that wait are coroutines.
 

@@ -25,7 +25,7 @@ from levada.api.engine_setup import Connector
 from levada.api.keywords import check_formats, unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.base.flow import CallerFlow
-from levada.base.unsupported_names import CONSUMER, lacks
+from levada.base.unsupported_names import CONSUMER, asynchronous, lacks
 from levada.client.driver_interface import ENDED
 from levada.client.requests.group_offsets import Committed
 from levada.config import ConsumerConfig
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@asynchronous
 @lacks(CONSUMER)
 class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records as a member of a group, or of assigned partitions. See levada.KafkaConsumer; calls that wait are coroutines.

@@ -19,7 +19,7 @@ from levada.api.producing import Producing
 from levada.api.record_offsets import OffsetsToCommit, RecordsToCommit
 from levada.api.transacting import Block, Transacting
 from levada.base.flow import CallerFlow
-from levada.base.unsupported_names import PRODUCER, lacks
+from levada.base.unsupported_names import PRODUCER, asynchronous, lacks
 from levada.config import ProducerConfig
 from levada.formats.arguments import WRITE_ARGUMENTS
 from levada.metrics import Metrics
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from levada.formats.arguments import WriteArguments
 
 
+@asynchronous
 @lacks(PRODUCER)
 class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     """Sends records. See levada.KafkaProducer; calls that wait are coroutines.
@@ -289,6 +290,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             raise
 
 
+@asynchronous
 class Transaction:
     """A transaction that is committed at the end of the block, and aborted on an exception or a cancellation."""
 

@@ -13,6 +13,7 @@ from levada.aio.driver import Driver
 from levada.api.consumer.dead_letters import of_decode_errors
 from levada.api.engine_setup import Connector
 from levada.api.scan import ScanReading, ScanRequest, scan_request
+from levada.base.unsupported_names import asynchronous
 from levada.consumer.scan.scanning import Loss
 from levada.errors import KafkaError
 from levada.types import ConsumerRecord, K, V
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Loss", "Scan", "scan"]
 
 
+@asynchronous
 class Scan(Generic[K, V]):
     """A read of ranges of topics, returned by scan(). Each iteration reads from the start, over its own connections."""
 

@@ -18,7 +18,7 @@ from levada.api.keywords import unknown_keyword
 from levada.api.lifecycle import HoldsConnections
 from levada.api.share_consumer import Kind, OnAcknowledge, Sharing
 from levada.base.flow import CallerFlow
-from levada.base.unsupported_names import SHARE_CONSUMER, lacks
+from levada.base.unsupported_names import SHARE_CONSUMER, asynchronous, lacks
 from levada.config import ShareConsumerConfig
 from levada.errors import ConcurrentUseError
 from levada.metrics import Metrics
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@asynchronous
 @lacks(SHARE_CONSUMER)
 class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     """Reads records of a share group. See levada.KafkaShareConsumer; calls that wait are coroutines.

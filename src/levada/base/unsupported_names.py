@@ -113,6 +113,23 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
     return add
 
 
+def asynchronous(cls: C) -> C:
+    """Make a class of the asyncio API answer `with` and `for` with what to write. A decorator.
+
+    isinstance() does not take the class for a context manager, because it has no __exit__().
+    """
+    made: Any = cls
+    made.__enter__ = Absent("__enter__", "use `async with`")
+    if hasattr(cls, "__aiter__"):
+        # Python discards an error of a descriptor here, and would say only that the object is not iterable.
+        made.__iter__ = _refuse_iteration
+    return cls
+
+
+def _refuse_iteration(self: object) -> NoReturn:
+    raise TypeError(f"a {type(self).__name__} of asyncio is iterated with `async for`")
+
+
 def explains_arguments(names: Mapping[str, str], of_more: str = "") -> Callable[[C], C]:
     """Return a decorator for a named tuple whose constructor answers arguments of other clients with advice, in a TypeError.
 

@@ -9,6 +9,7 @@ import pickle
 import sys
 import typing
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
 import pytest
@@ -107,6 +108,29 @@ def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advi
     for thing in (cls, cls.__new__(cls)):
         with pytest.raises(AttributeError, match=rf"{cls.__name__} has no {name}\(\): .*{advice}"):
             getattr(thing, name)
+
+
+OF_ASYNCIO = [value for name in aio.__all__ if isinstance(value := getattr(aio, name), type) and hasattr(value, "__aenter__")]
+
+
+@pytest.mark.parametrize("cls", OF_ASYNCIO, ids=lambda cls: cls.__name__)
+def test_with_on_asyncio_is_answered_with_async_with(cls: Any) -> None:
+    client = cls.__new__(cls)
+    # From 3.14 on Python says so itself.
+    with pytest.raises((AttributeError, TypeError), match=r"async with"), client:
+        pass
+    assert not hasattr(client, "__enter__")
+    assert not isinstance(client, AbstractContextManager)
+    assert isinstance(client, AbstractAsyncContextManager)
+
+
+@pytest.mark.parametrize("cls", [aio.KafkaConsumer, aio.KafkaShareConsumer, aio.Scan], ids=lambda cls: cls.__name__)
+def test_for_on_asyncio_is_answered_with_async_for(cls: Any) -> None:
+    thing = cls.__new__(cls)
+    for use in (list, tuple, enumerate):
+        with pytest.raises(TypeError, match=f"^a {cls.__name__} of asyncio is iterated with `async for`$"):
+            use(thing)
+    assert bool(thing)
 
 
 @pytest.mark.parametrize(
