@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from levada.registry import (
 from levada.registry.json_bounds import MOST_STEPS
 from levada.registry.wire_format import header
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
+from log_lines import said
 
 
 @pytest.fixture
@@ -288,6 +290,12 @@ class TestAvro:
                 found = {one.key: one.value for one in consumer.poll(timeout=10)}
                 assert found == {"apple": Order("apple", 3), "pear": None}
 
+    def test_the_registry_comes_first(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        with pytest.raises(TypeError, match=r"^AvroSerializer\(\) takes the SchemaRegistryClient first, got a str$"):
+            avro.AvroSerializer(ORDER, registry, topic="t")
+        with pytest.raises(TypeError, match=r"^AvroDeserializer\(\) takes the SchemaRegistryClient first, got a str$"):
+            avro.AvroDeserializer(ORDER)
+
     def test_a_record_that_cannot_be_read_can_be_skipped(self, registry: SchemaRegistryClient, avro: Any) -> None:
         with EmbeddedKafka() as kafka:
             with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -319,10 +327,37 @@ def test_a_registry_that_cannot_be_reached_is_an_error_that_may_pass(server: Emb
         assert not caught.value.retriable
 
 
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({}, True),
+        ({"subject_name_strategy": "TopicRecordName"}, True),
+        ({"subject_name_strategy": "RecordName"}, False),
+        ({"subject_name_strategy": lambda topic, field, record: "any"}, False),
+    ],
+)
+def test_a_serializer_of_another_topic_is_warned_of_once(
+    registry: SchemaRegistryClient, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], warned: bool
+) -> None:
+    """Its schema is registered under the topic that it was made with. Readers find it by its id, but the other subject stays empty."""
+    serializer = JSONSerializer[Any](registry, SHAPE, topic="orders", **settings)
+    with EmbeddedKafka() as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=serializer) as producer:
+        for topic in ("orders", "bills", "bills", "orders"):
+            producer.send(topic, value={"price": 1}).result(timeout=10)
+    text = "topic 'bills': the value_serializer was made with topic='orders', whose subject its schema has; make a serializer for each"
+    assert said(caplog.records, logging.WARNING) == [text] * warned
+
+
 SHAPE = json.dumps({"title": "Order", "type": "object", "properties": {"price": {"type": "integer"}}, "required": ["price"]})
 
 
 class TestJSON:
+    def test_the_registry_comes_first(self, registry: SchemaRegistryClient) -> None:
+        with pytest.raises(TypeError, match=r"^JSONSerializer\(\) takes the SchemaRegistryClient first, got a str$"):
+            JSONSerializer(SHAPE, registry, topic="t")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"^JSONDeserializer\(\) takes the SchemaRegistryClient first, got a str$"):
+            JSONDeserializer(SHAPE)  # type: ignore[arg-type]
+
     def test_a_value_is_a_zero_its_schemas_id_and_json(self, registry: SchemaRegistryClient) -> None:
         serializer = JSONSerializer[Any](registry, SHAPE, topic="orders")
         assert serializer({"price": 3, "name": "é"}) == b'\x00\x00\x00\x00\x01{"price":3,"name":"\xc3\xa9"}'
@@ -419,6 +454,10 @@ class TestProtobuf:
         assert protobuf.ProtobufSerializer(registry, kind, topic="t")(kind()) == b"\x00\x00\x00\x00\x02" + path
         assert protobuf.ProtobufDeserializer(kind)(b"\x00\x00\x00\x00\x02" + path) == kind()
 
+    def test_the_registry_comes_first(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        with pytest.raises(TypeError, match=r"^ProtobufSerializer\(\) takes the SchemaRegistryClient first, got a class$"):
+            protobuf.ProtobufSerializer(shop()["Order"], registry, topic="t")
+
     def test_imported_files_are_registered_first(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
         kind = shop()["Order"]
         protobuf.ProtobufSerializer(registry, kind, topic="orders")(kind())
@@ -471,7 +510,8 @@ class TestProtobuf:
         ("google", "levada.registry.ProtobufSerializer", "Protobuf needs protobuf: pip install 'levada[protobuf]'"),
         (
             "jsonschema",
-            "levada.registry.JSONSerializer(None, '{}', topic='t', validate=True)",
+            "levada.registry.JSONSerializer(levada.registry.SchemaRegistryClient(schema_registry_url='http://h'), '{}', topic='t', "
+            "validate=True)",
             "validating JSON needs jsonschema: pip install 'levada[jsonschema]'",
         ),
     ],

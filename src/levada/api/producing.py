@@ -79,6 +79,9 @@ class Producing:
         self._interceptors = Interceptors(config.interceptors, self.log, engine.network.client_id)
         plain = not self._interceptors
         self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
+        self._subject_topics = _subject_topics(config)
+        self._other_topics: set[str] = set()
+        """Topics of which it was warned that a serializer is for another one."""
         given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
         self.handed_over = HandedOver(given, self.log)
         self._wall_ms = host.wall_ms
@@ -139,8 +142,20 @@ class Producing:
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
         sent = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
+        if self._subject_topics:
+            self._check_subjects(sent.topic)
         known = self.core.accumulator.topics.get(sent.topic)
         return sent if known is None or not known.count else self._placed(sent, known.count)
+
+    def _check_subjects(self, topic: str) -> None:
+        """Log a warning, once, about a topic that a serializer of a schema registry is not made for."""
+        if topic in self._other_topics:
+            return
+        for name, own in self._subject_topics:
+            if topic != own:
+                self._other_topics.add(topic)
+                text = "topic '%s': the %s was made with topic='%s', whose subject its schema has; make a serializer for each"
+                self.log.warning(text, topic, name, own, topic=topic)
 
     def _check_callback(self, on_delivery: Any) -> None:
         if on_delivery is not None and not self._knows(on_delivery):
@@ -535,6 +550,13 @@ def _check_column_names(call: str, topic: str, columns: Mapping[str, str | None]
         raise ValueError(
             f"nothing to send to topic {topic!r}: name the columns, as in {call.removesuffix('()')}(topic, data, key='id', value='payload')"
         )
+
+
+def _subject_topics(config: ProducerConfig) -> list[tuple[str, str]]:
+    """Return the setting and the topic of each serializer whose schema is registered under a topic's name."""
+    serializers = {"key_serializer": config.key_serializer, "value_serializer": config.value_serializer}
+    topics = {name: getattr(serializer, "subject_topic", None) for name, serializer in serializers.items()}
+    return [(name, topic) for name, topic in topics.items() if isinstance(topic, str)]
 
 
 def _refusal_of_callback(on_delivery: Any) -> TypeError:

@@ -24,6 +24,7 @@ from levada.registry.client import SchemaRegistryClient
 from levada.registry.objects import ObjectSerializer, PerSchemaId, T
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
+from levada.registry.writing import check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -59,6 +60,7 @@ class AvroSerializer(ObjectSerializer[T]):
         to_dict: Callable[[T], Any] | None = None,
         **keywords: Unpack[SerializerSettings],
     ) -> None:
+        check_registry(type(self), registry)
         config = SerializerConfig.parse(settings, **keywords)
         own = _own_schema(schema)
         super().__init__(registry, config, own, _record_name(own), topic=topic, field=field, to_dict=to_dict)
@@ -95,6 +97,7 @@ class AvroDeserializer(Generic[T]):
         *,
         from_dict: Callable[[Any], T] | None = None,
     ) -> None:
+        check_registry(type(self), registry)
         self._registry = registry
         self._reader = _own_schema(schema)
         self._reader_parsed: Parsed = None

@@ -14,6 +14,7 @@ from levada.registry.endpoints import LONGEST_QUOTE
 from levada.registry.objects import ObjectSerializer, PerSchemaId, T
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
+from levada.registry.writing import check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -43,6 +44,7 @@ class JSONSerializer(ObjectSerializer[T]):
         to_dict: Callable[[T], Any] | None = None,
         **keywords: Unpack[JSONSerializerSettings],
     ) -> None:
+        check_registry(type(self), registry)
         config = JSONSerializerConfig.parse(settings, **keywords)
         own = _own_schema(schema)
         self._validate = config.json_fail_invalid_schema
@@ -81,6 +83,8 @@ class JSONDeserializer(Generic[T]):
         from_dict: Callable[[Any], T] | None = None,
         validate: bool = False,
     ) -> None:
+        if registry is not None:
+            check_registry(type(self), registry)
         if schema is not None and not validate:
             raise ConfigError("a schema is used for validation only: set validate=True, or leave the schema out")
         self._from_dict = from_dict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from levada.config.registry import SerializerConfig
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.schema import Schema
-from levada.registry.writing import WriterSchema, subject_for
+from levada.registry.writing import WriterSchema, subject_for, topic_of_subject
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -25,6 +25,8 @@ class ObjectSerializer(Generic[T]):
 
     own: the program's schema; None without one. record_name: the name of the record in this schema, for subject.name.strategy; None without
     one. topic, field, to_dict: as for AvroSerializer.
+
+    subject_topic: the topic that the subject is made of; None for none. A producer warns of records of another topic.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class ObjectSerializer(Generic[T]):
         to_dict: Callable[[T], Any] | None,
     ) -> None:
         self._registry = registry
+        self.subject_topic = topic_of_subject(config, topic)
         self._to_dict = to_dict
         subject = subject_for(config, topic, field, record_name)
         own_schema = None if own is None else lambda: own

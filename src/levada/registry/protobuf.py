@@ -11,7 +11,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.schema import PROTOBUF, Schema, SchemaReference
 from levada.registry.wire_format import HEADER_SIZE, header, message_path, read_message_path, schema_id_of
-from levada.registry.writing import WriterSchema, subject_for
+from levada.registry.writing import WriterSchema, check_registry, subject_for, topic_of_subject
 
 try:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -58,11 +58,13 @@ class ProtobufSerializer(Generic[M]):
         field: str = "value",
         **keywords: Unpack[SerializerSettings],
     ) -> None:
+        check_registry(type(self), registry)
         config = SerializerConfig.parse(settings, **keywords)
         descriptor = _descriptor(message_type)
         path = message_path(_indexes(descriptor))
         subject = subject_for(config, topic, field, descriptor.full_name)
         self._registry = registry
+        self.subject_topic = topic_of_subject(config, topic)
         self._config = config
         self._type = message_type
         self._before: WriterSchema[bytes] = WriterSchema(

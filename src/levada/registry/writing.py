@@ -80,6 +80,18 @@ def subject_for(config: SerializerConfig, topic: str | None, field: str, record_
     return "" if config.use_schema_id is not None else subject_of(config.subject_name_strategy, topic, field, record_name)
 
 
+def topic_of_subject(config: SerializerConfig, topic: str | None) -> str | None:
+    """Return the topic that a serializer's subject is made of; None if it is made of none, or chosen by a function of the program."""
+    return topic if config.use_schema_id is None and config.subject_name_strategy in OF_TOPIC else None
+
+
+def check_registry(serializer: type, registry: Any) -> None:
+    """Raise TypeError if the first argument of a serializer or a deserializer is no registry: other clients have another order."""
+    if not isinstance(registry, SchemaRegistryClient):
+        given = "class" if isinstance(registry, type) else type(registry).__name__
+        raise TypeError(f"{serializer.__name__}() takes the SchemaRegistryClient first, got a {given}")
+
+
 Field: TypeAlias = Literal["key", "value"]
 Strategy: TypeAlias = Callable[[str | None, str, str | None], str]
 """A function that returns the subject of a schema: strategy(topic, field, record_name) -> subject."""
@@ -100,6 +112,7 @@ def topic_record_name(topic: str | None, field: str, record_name: str | None) ->
     return f"{_topic(topic)}-{_record(record_name)}"
 
 
+OF_TOPIC = ("TopicName", "TopicRecordName")
 STRATEGIES: dict[str, Strategy] = {"TopicName": topic_name, "RecordName": record_name, "TopicRecordName": topic_record_name}
 
 
