@@ -402,8 +402,8 @@ class Producing:
                 raise not_written(
                     IllegalStateError(
                         f"{call}: this producer has a {name}_serializer, which is not applied to columns, so that column "
-                        f"{columns[name]!r} would be written as it is; use send() or send_many(), or, if the column has the bytes to "
-                        f"write, a producer without the {name}_serializer"
+                        f"{columns[name]!r} would be written as it is; use send() or send_many(), or send_arrow() with {name}_format, "
+                        f"which encodes columns, or, if the column has the bytes to write, a producer without the {name}_serializer"
                     )
                 )
 

@@ -78,7 +78,7 @@ class ScanRequest(NamedTuple):
             if deserializer is not None and name in self.names:
                 raise IllegalStateError(
                     f"this scan has a {name}_deserializer, which is not applied to columns; iterate over the scan for deserialized "
-                    f"records, or leave the {name}_deserializer out for a column of bytes"
+                    f"records, or leave the {name}_deserializer out: for typed columns with {name}_format, else for a column of bytes"
                 )
 
     def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
