@@ -64,9 +64,16 @@ def _in_plain_type(encode: Encode, kind: pa.DataType) -> Encode:
     # Finer units of time are truncated, as send_arrow() does it with timestamps of records.
     options = pc.CastOptions(kind, allow_time_truncate=True)
 
+    def cast(array: pa.Array) -> pa.Array:
+        try:
+            return array.cast(options=options)
+        except pa.ArrowNotImplementedError:
+            # Views, in some versions of pyarrow.
+            return pa.array(array.to_pylist(), kind)
+
     def encode_plain(array: pa.Array) -> pa.Array:
         try:
-            return encode(array if array.type.equals(kind) else array.cast(options=options))
+            return encode(array if array.type.equals(kind) else cast(array))
         except pa.ArrowException as fault:
             raise SerializationError(f"a column cannot be written as {kind}: {fault}") from fault
 
