@@ -490,6 +490,18 @@ def test_G15_who_leaves_with_close(group: Group, settings: Any, leave_group: boo
     assert group.world.requests("LeaveGroup") == leaves
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_G15_close_does_not_wait_for_a_coordinator_that_is_gone(group: Group, protocol: str) -> None:
+    one = group.join(enable_auto_commit=False, group_protocol=protocol)
+    group.poll(one, times=40)
+    assert group.owned(one) == [0, 1, 2, 3]
+    group.world.network.stop("b1", 9092)
+    group.poll(one, times=10)
+    begun_ms = group.world.now_ms
+    one.close()
+    assert group.world.now_ms - begun_ms <= 600
+
+
 @pytest.mark.parametrize("error", [CommitFailedError("by the program", code=ErrorCode.UNKNOWN_MEMBER_ID), ValueError("by the program")])
 def test_O18_what_a_listener_raises_comes_out_of_close_once_the_group_is_left(group: Group, error: Exception) -> None:
     def fail(partitions: list[TopicPartition]) -> None:

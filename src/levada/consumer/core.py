@@ -19,6 +19,7 @@ from levada.base.measure import Measure
 from levada.base.promise import Promise
 from levada.client.driver_interface import ENDED, Host
 from levada.client.engine import Engine
+from levada.client.requests.coordinator_finder import CoordinatorKind
 from levada.client.requests.fan_out import Spawn
 from levada.client.requests.flow_runner import FlowsBeside
 from levada.client.requests.group_offsets import Committed, Waiting, fetch_offsets
@@ -173,6 +174,11 @@ class ConsumerCore:
     def is_subscribed(self) -> bool:
         """Whether the consumer has a subscription, so that a group assigns its partitions."""
         return self.member is not None and self.member.subscribed is not None
+
+    @property
+    def knows_coordinator(self) -> bool:
+        """Whether the group's coordinator was found, and its connection was not lost since."""
+        return self._engine.coordinators.knows(CoordinatorKind.GROUP, self.commits.group.group_id)
 
     def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
         """Leave the group; return a promise that settles when the request is answered or has failed. tells: see Membership.leave()."""

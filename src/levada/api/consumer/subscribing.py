@@ -21,6 +21,9 @@ from levada.types import TopicPartition
 Pattern: TypeAlias = str | re.Pattern[str] | SubscriptionPattern
 OnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None] | None]
 
+FIND_MS = 500
+"""How long close() looks for the group's coordinator, so that the group need not wait for session.timeout.ms if it has just moved."""
+
 
 class Subscribing:
     """The subscription and group membership of one consumer.
@@ -84,7 +87,8 @@ class Subscribing:
         """Revoke all partitions, and wait until the coordinator has answered the request to leave the group. Raises the errors of a
         listener.
 
-        deadline_ms: when to stop waiting. tells: see Membership.leave().
+        deadline_ms: when to stop waiting. A coordinator that is not known is looked for at most for FIND_MS: it is probably not there, and
+        Java's consumer does not look for it at all. tells: see Membership.leave().
         """
         if not self._reading.look(lambda core: core.is_subscribed):
             return
@@ -95,7 +99,8 @@ class Subscribing:
             failed = error
         finally:
             left = self._begin_leave("the consumer was closed", tells=tells)
-        yield Until(left, deadline_ms)
+        knows = self._reading.look(lambda core: core.knows_coordinator)
+        yield Until(left, deadline_ms if knows else min(deadline_ms, self._host.now_ms() + FIND_MS))
         if failed is not None:
             raise failed
 

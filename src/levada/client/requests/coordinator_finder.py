@@ -89,6 +89,10 @@ class CoordinatorFinder:
             yield WaitAny(pending)
         return found | {key: _outcome(promise) for key, promise in promises.items()}
 
+    def knows(self, kind: CoordinatorKind, key: str) -> bool:
+        """Whether a coordinator was found, and its connection was not lost since."""
+        return self._connection(kind, key) is not None
+
     def forget(self, kind: CoordinatorKind, key: str) -> None:
         """Forget a coordinator, because another broker is the coordinator now."""
         self._known.pop((kind, key), None)
