@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from levada.compat.confluent_kafka import (
     TopicPartition,
     turns,
 )
+from levada.compat.confluent_kafka import consumer as consumer_module
 from levada.testing import EmbeddedKafka
 from signal_kit import Strike, struck
 
@@ -146,6 +148,50 @@ def test_on_commit_is_called_within_poll(kafka: EmbeddedKafka, topic: str) -> No
         while not told and time.monotonic() < deadline:
             consumer.poll(0.1)
     assert told == [(threading.current_thread().name, None, [1])]
+
+
+def test_on_commit_is_called_between_messages_that_were_fetched_together(
+    kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_module, "_COMMITS_EVERY_S", 0)
+    told: list[int] = []
+    with consumer_of(kafka, topic, enable_auto_commit=False, on_commit=lambda _, at: told.append(at[0].offset)) as consumer:
+        consumer.subscribe([topic])
+        consumer.commit(read(consumer, 1)[0])
+        deadline = time.monotonic() + 20
+        while not consumer._client.metrics().value("commit-total"):
+            assert time.monotonic() < deadline
+        read(consumer, 3)
+        assert told == [1]
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_close_ends_although_brokers_do_not_answer(kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatch, auto: bool) -> None:
+    monkeypatch.setattr(consumer_module, "_LEAVE_S", 0.5)
+    consumer = consumer_of(kafka, topic, enable_auto_commit=auto, session_timeout_ms=1_000, heartbeat_interval_ms=100)
+    consumer.subscribe([topic])
+    read(consumer, 1)
+    held = [kafka.faults.hold(api, times=1_000) for api in ("OffsetCommit", "LeaveGroup", "Heartbeat")]
+    begun_s = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - begun_s < 15, "a commit alone would wait for default.api.timeout.ms, a minute"
+    for hold in held:
+        hold.release()
+
+
+def test_what_waits_for_the_program_at_close_finds_a_closed_consumer(kafka: EmbeddedKafka, topic: str) -> None:
+    told: list[str] = []
+
+    def report(error: KafkaError) -> None:
+        told.append(error.name())
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            consumer.memberid()
+
+    consumer = consumer_of(kafka, topic, error_cb=report, client_id=f"client-{topic}")
+    about = {"kafka_client_id": f"client-{topic}", "kafka_address": "localhost:1"}
+    logging.getLogger("levada.client").warning("connection refused", extra=about)
+    consumer.close()
+    assert told == ["_TRANSPORT"]
 
 
 def test_other_threads_get_their_turn_while_poll_waits(kafka: EmbeddedKafka, topic: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from levada import __version__ as __version__
 from levada.compat.confluent_kafka import not_there
 from levada.compat.confluent_kafka.consumer import Consumer
 from levada.compat.confluent_kafka.deserializing_consumer import DeserializingConsumer
@@ -71,6 +70,9 @@ __all__ = [
     "murmur2",
     "version",
 ]
+
+
+__version__ = version()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ What was fetched but not handed out counts for nothing: positions, stored offset
 records in between are dropped when their partition is revoked, paused or sought.
 
 Levada's consumer is polled at least every _CALL_EVERY_S, also while records are left. So rebalances are noticed, and max.poll.interval.ms
-is kept as long as the program polls.
+is kept as long as the program polls. While asynchronous commits are under way it is polled every _COMMITS_EVERY_S, as it reports them then.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ RebalanceCallback = Callable[[Any, list[TopicPartition]], object]
 
 _STEP_S = 0.1
 _CALL_EVERY_S = 1.0
+_COMMITS_EVERY_S = 0.005
+_CLOSE_S = 20.0
+"""The most seconds that close() takes. Kubernetes gives a program 30 s in all to end."""
+_LEAVE_S = 5.0
+"""The most seconds that close() takes without offsets to commit, as librdkafka's."""
 _FOREVER_S = 10.0**8
 
 
@@ -81,6 +86,9 @@ class Consumer:
         self._unchecked: list[str] = []
         self._last_error = ""
         self._called_s = self._committed_s = monotonic()
+        self._commits_under_way = 0
+        self._commit_s = min(int(settings.get("session.timeout.ms", 45_000)) / 1000, _CLOSE_S)
+        self._close_by_s: float | None = None
         self._closed = False
 
     # What is read
@@ -237,7 +245,7 @@ class Consumer:
         self._auto_commit()
         is_empty = not self._records and not self._errors
         now_s = monotonic()
-        if not is_empty and now_s - self._called_s < _CALL_EVERY_S:
+        if not is_empty and now_s - self._called_s < (_COMMITS_EVERY_S if self._commits_under_way else _CALL_EVERY_S):
             return
         self._called_s = now_s
         if not self._subscribed and not self._assigned:
@@ -349,7 +357,7 @@ class Consumer:
                 self._commit_async(due)
                 return None
             with raising_kafka_exceptions("Commit failed"):
-                self._client.commit(due)
+                self._client.commit(due, timeout=self._left_to_close_s())
             self._store.committed(due)
             listed: Mapping[Place, OffsetAndMetadata | None] = due if wanted is not None else {**dict.fromkeys(self._assigned), **due}
             return from_committed(listed)
@@ -419,18 +427,25 @@ class Consumer:
         return self._cluster.cluster_id(timeout)
 
     def close(self) -> None:
-        """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections."""
+        """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections.
+
+        If brokers do not answer, it ends after session.timeout.ms, or _CLOSE_S if that is less; with nothing to commit after _LEAVE_S.
+        """
         with self._turns.turn():
             if self._closed:
                 return
+            limit_s = self._commit_s if self._due_automatically(list(self._assigned)) else min(self._commit_s, _LEAVE_S)
+            self._close_by_s = monotonic() + limit_s
             try:
-                self._commit_before_leaving(list(self._assigned))
-                self._client.close()
-                self._serve()
+                # Of a subscribed consumer the revocation commits, after its callback.
+                if not self._subscribed:
+                    self._commit_before_leaving(list(self._assigned))
+                self._client.close(self._left_to_close_s())
             finally:
                 self._closed = True
                 self._cluster.close()
                 self._reports.close()
+            self._events.serve()
 
     def __enter__(self) -> Self:
         return self
@@ -483,6 +498,7 @@ class Consumer:
         """Begin at offsets of partitions that the group has assigned. given: of these, those that are not in `offsets` are left out."""
         if any(tp not in self._assigned for tp in offsets):
             raise exception(ErrorCodes._STATE, "The group has not assigned these partitions; call unsubscribe() before assign()")
+        self._store.forget(offsets)
         self._seek_all(offsets)
         self._leave_out([tp for tp in given if tp not in offsets and tp in self._assigned])
 
@@ -507,13 +523,14 @@ class Consumer:
         with raising_kafka_exceptions("Failed to set assignment"):
             self._client.assign(wanted)
         self._assigned = dict(wanted)
+        self._store.forget(offsets)
         self._seek_all(offsets)
 
     def _seek_all(self, offsets: dict[Place, int]) -> None:
         known = {tp: offset for tp, offset in offsets.items() if tp in self._assigned}
         self._last_error = ""
         self._drop(known, seek=False)
-        self._store.forget(known)
+        self._store.forget_position(known)
         if self._ends is not None:
             self._ends.forget(known)
         for tp, offset in known.items():
@@ -564,14 +581,21 @@ class Consumer:
             if due:
                 self._commit_async(due)
 
+    def _due_automatically(self, partitions: list[Place]) -> Offsets:
+        return self._store.due(partitions) if self._own["enable.auto.commit"] else {}
+
+    def _left_to_close_s(self) -> float | None:
+        """Return the seconds that are left for close(), also for commits of callbacks within it; None if it was not called."""
+        return None if self._close_by_s is None else max(self._close_by_s - monotonic(), 0)
+
     def _commit_before_leaving(self, partitions: list[Place]) -> None:
         """With enable.auto.commit, commit what is stored of partitions that are given up."""
-        due = self._store.due(partitions) if self._own["enable.auto.commit"] else {}
+        due = self._due_automatically(partitions)
         if not due:
             return
         error: KafkaError | None = None
         try:
-            self._client.commit(due)
+            self._client.commit(due, timeout=self._left_to_close_s())
         except levada_errors.KafkaError as failed:
             error = to_kafka_error(failed)
         else:
@@ -580,12 +604,14 @@ class Consumer:
 
     def _commit_async(self, offsets: Offsets) -> None:
         def done(committed: Mapping[Place, OffsetAndMetadata], error: BaseException | None) -> None:
+            self._commits_under_way -= 1
             if error is None:
                 self._store.committed(offsets)
             self._tell_of_commit(None if error is None else to_kafka_error(error), offsets)
 
         with raising_kafka_exceptions("Commit failed"):
             self._client.commit_async(offsets, done)
+        self._commits_under_way += 1
 
     def _tell_of_commit(self, error: KafkaError | None, offsets: Offsets) -> None:
         callback = self._own["on.commit"]

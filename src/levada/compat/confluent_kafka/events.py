@@ -15,6 +15,7 @@ from typing import Any
 from levada.compat.confluent_kafka.configuration import LevadaLines
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError
 from levada.error_codes import ErrorCode
+from levada.errors import ClosedError
 
 _numbers = count(1)
 
@@ -81,8 +82,9 @@ class ClientEvents:
         weakref.finalize(owner, _remove, self._handlers)
 
     def close(self) -> None:
-        """Take no more log lines."""
+        """Take no more log lines. The client is closed, so errors that wait are reported without a look at its connections."""
         _remove(self._handlers)
+        self._client = None
 
     def due_s(self) -> float:
         """Return the seconds until statistics are due; infinity without stats_cb."""
@@ -110,15 +112,15 @@ class ClientEvents:
     def _report(self, error: KafkaError) -> None:
         callback = self._own["error.cb"]
         callback(error)
-        if error != ErrorCodes._FAIL and not self._metric("connection-count"):
+        if error != ErrorCodes._FAIL and self._client is not None and not self._metric("connection-count"):
             callback(KafkaError(ErrorCodes._ALL_BROKERS_DOWN, "no broker is connected"))
 
     def _metric(self, name: str) -> int:
         client = None if self._client is None else self._client()
         try:
             return 0 if client is None else int(client.metrics().value(name))
-        except (KeyError, ValueError):
-            # The client has no such metric, or there is no value yet (nan).
+        except (KeyError, ValueError, ClosedError):
+            # The client has no such metric, there is no value yet (nan), or another thread has closed it.
             return 0
 
     def _statistics(self, counts: Mapping[str, int]) -> str:

@@ -8,8 +8,10 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-import levada
 from levada.compat.confluent_kafka.message import TopicPartition
+
+VERSION, LIBRARY_VERSION = "2.16.1", "2.16.0"
+"""The confluent-kafka and the librdkafka whose behaviour this package follows. Programs compare them with the least that they need."""
 
 
 class Node:
@@ -121,13 +123,13 @@ def _signed(number: int) -> int:
 
 
 def version() -> str:
-    """Return the version of levada."""
-    return levada.__version__
+    """Return the version of confluent-kafka that this package stands for."""
+    return VERSION
 
 
 def libversion() -> tuple[str, int]:
-    """Return the version of levada, in the form of librdkafka's."""
-    return levada.__version__, 0
+    """Return the version of librdkafka that this package stands for, as text and as the number 0xMMmmrrff."""
+    return LIBRARY_VERSION, int.from_bytes([*map(int, LIBRARY_VERSION.split(".")), 0xFF])
 
 
 def node(found: Any) -> Node | None:

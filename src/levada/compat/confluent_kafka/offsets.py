@@ -38,7 +38,15 @@ class OffsetStore:
         self._committed |= offsets
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions that are not assigned any more, or are read from elsewhere."""
+        """Forget partitions that are not assigned any more, or are assigned again."""
         for tp in partitions:
             for offsets in (self.position, self._stored, self._committed):
                 offsets.pop(tp, None)
+
+    def forget_position(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget the positions of partitions that are read from elsewhere.
+
+        What was stored before is committed all the same, and nothing before the last commit is, as in librdkafka.
+        """
+        for tp in partitions:
+            self.position.pop(tp, None)
