@@ -440,7 +440,8 @@ class Consumer:
                 # Of a subscribed consumer the revocation commits, after its callback.
                 if not self._subscribed:
                     self._commit_before_leaving(list(self._assigned))
-                self._client.close(self._left_to_close_s())
+                with raising_kafka_exceptions("Failed to close"):
+                    self._client.close(self._left_to_close_s())
             finally:
                 self._closed = True
                 self._cluster.close()
