@@ -516,7 +516,7 @@ def test_topics_of_a_regular_expression(levada: Levada, kafka: Any, new_topic: N
     both = f"/{first}|{second}/"
     assert sorted(levada("consume", both, "-e").lines) == sorted([first, second])
     assert sorted(levada("consume", both, first, "-e", "-G", f"{first}-readers").lines) == sorted([first, second])
-    assert sorted(levada("consume", "-t", f"/{first[:-1]}./", "-e", "-f", "%t\\n").lines) == [first]
+    assert sorted(levada("consume", "-t", f"/{first}x?/", "-e", "-f", "%t\\n").lines) == [first]
     assert {row["topic"] for row in levada("scan", both, "--to", "-", "-f", "jsonl").json_lines()} == {first, second}
     nothing = run("-b", kafka.bootstrap_servers, "consume", f"/{first[:-1]}/", "-e")
     assert (nothing.code, nothing.err) == (Exit.FAILED, f"levada: no topic matches /{first[:-1]}/\n")

@@ -55,11 +55,12 @@ OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", 
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",
+    "levada.registry.protobuf_json",
     "levada.consumer.scan.bounds",
     "levada.broker.foreground",
     *(f"levada.exactly_once.{module}" for module in ("batch", "ledger", "slots")),
 }
-"""Public names, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
+"""Public names, Protobuf as JSON, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
 READING_LOGS = ("levada.cli.log_dump", "levada.cli.doctor.probe")
 """Modules of the command line that show bytes as they are: in logs, and what listeners answer. They know protocol and record."""
 PUBLIC = {"levada", *(f"levada.sync.{room}" for room in ("producer", "consumer", "admin", "scan"))}
@@ -96,6 +97,7 @@ EXTRAS = {
 EXTRAS_OF = {
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
+    "levada.registry.protobuf_json": {"google"},
     "levada.formats.protobuf_schema": {"google"},
     "levada.registry.json_bounds": {"jsonschema"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from levada._importing import import_undisturbed
-from levada.cli.command import Group, options_before_commands
+from levada.cli.command import COMPLETE_VAR, Group, options_before_commands
 from levada.cli.exits import Exit, say
 
 
@@ -46,10 +46,6 @@ COMMANDS: Mapping[str, Lazy] = {
 }
 
 
-COMPLETE_VAR = "_LEVADA_COMPLETE"
-"""Environment variable that the shell sets when it asks for completions; see levada completion."""
-
-
 class LazyGroup(Group):
     """The commands by name. Listing them takes only their line of help. A command is loaded when it is called or asked for its own help."""
 
@@ -61,6 +57,10 @@ class LazyGroup(Group):
         """Load the command that the first argument names. Return its name, the command and the other arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(command.name)), rest
+
+    def loaded(self, name: str) -> Any:
+        """Return a command, loaded, or None if there is none with this name."""
+        return load(name) if name in self.commands else None
 
 
 def load(name: str) -> Any:
@@ -104,12 +104,16 @@ def application() -> LazyGroup:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Mistakes on the command line are printed. Other errors of a command are raised."""
+    more: dict[str, Any] = {}
     if COMPLETE_VAR in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
+        from levada.cli.completing import completions
+
         completion_init()
+        more["obj"] = completions
     try:
-        code = application().main(list(arguments), "levada", standalone_mode=False)
+        code = application().main(list(arguments), "levada", standalone_mode=False, **more)
     except typer.TyperException as mistake:
         if not mistake.format_message():
             # A command group was called without a command, and typer has printed the group's help.
@@ -146,7 +150,7 @@ def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
     text = mistake.format_message()
     for typers, ours in PLAINER.items():
         text = text.replace(typers, ours)
-    if written := answer(arguments):
+    if written := answer(application(), arguments):
         say(f"{text.rstrip('.')}. Write: {written}")
         return
     say(text)

@@ -21,6 +21,13 @@ E = TypeVar("E", bound=StrEnum)
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
+_SOURCES = typer.Argument(
+    metavar="TOPIC...", help="Topics to read; /orders-.*/ is a regular expression for whole names.", show_default=False
+)
+Sources = Annotated[list[str], _SOURCES]
+SourcesIfAny = Annotated[list[str] | None, _SOURCES]
+OnDecodeError = Annotated[str, typer.Option("--on-decode-error", help="With --schema, for records in another format: raise, skip or null.")]
+
 _NOBODYS = ("Unknown", "Any")
 
 

@@ -188,12 +188,15 @@ def refined(params: Any) -> Any:
     return params
 
 
-def _completions(param: Any, ctx: typer.Context, incomplete: str) -> list[Any]:
+COMPLETE_VAR = "_LEVADA_COMPLETE"
+"""Environment variable that the shell sets when it asks for completions; see levada completion."""
+
+
+def _completions(param: Any, ctx: Any, incomplete: str) -> list[Any]:
     from typer.core import CompletionItem  # type: ignore[attr-defined]
 
-    from levada.cli.completing import completions
-
-    return [CompletionItem(one) for one in completions(ctx, param, incomplete)]
+    # The context has the function that knows the values, so that commands do not import what only a shell asks for.
+    return [CompletionItem(one) for one in ctx.find_root().obj(ctx, param, incomplete)]
 
 
 def _type_name(param: Any, ctx: typer.Context) -> str:

@@ -90,9 +90,15 @@ def _formats_of_scan() -> Iterable[str]:
 
 
 def _kinds_of_schemas() -> Iterable[str]:
-    from levada.cli.commands.consume import KINDS, PARTS
+    from levada.cli.records.schemas import KINDS, PARTS
 
     return [*KINDS, *(f"{part}={kind}" for part in PARTS for kind in KINDS)]
+
+
+def _kinds_of_columns() -> Iterable[str]:
+    from levada.cli.records.schemas import OF_COLUMNS, PARTS
+
+    return [*OF_COLUMNS, *(f"{part}={kind}" for part in PARTS for kind in OF_COLUMNS)]
 
 
 def _codecs() -> Iterable[str]:
@@ -103,8 +109,9 @@ _WORDS: Mapping[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("consume", "format"): _formats_of_consume,
     ("produce", "format"): _formats_of_produce,
     ("scan", "format"): _formats_of_scan,
-    ("consume", "schema"): _kinds_of_schemas,
-    ("consume", "on_decode_error"): lambda: ("raise", "skip", "null"),
+    **{(command, "schema"): _kinds_of_schemas for command in ("consume", "produce")},
+    ("scan", "schema"): _kinds_of_columns,
+    **{(command, "on_decode_error"): lambda: ("raise", "skip", "null") for command in ("consume", "scan")},
     ("produce", "compression"): _codecs,
     ("produce", "acks"): lambda: ("all", "1", "0"),
     **{

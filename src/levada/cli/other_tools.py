@@ -163,21 +163,24 @@ begin with - is a name, which stands before the options."""
 _REGEX = ("-r", "--regex")
 
 
-def answer(words: Sequence[str]) -> str | None:
-    """Return the command line of levada that does what these words mean in another tool, or None. It is complete: it can be typed."""
+def answer(root: Any, words: Sequence[str]) -> str | None:
+    """Return the command line of levada that does what these words mean in another tool, or None. It is complete: it can be typed.
+
+    root: the application, which has the commands.
+    """
     left = [word for word in words if word not in ("-h", "--help")]
-    path, left = _path(left)
-    if path is None or (own := _own_options(path)) is None:
+    path, left = _path(root, left)
+    if path is None or (own := _own_options(root, path)) is None:
         return None
     if path == "topics list" and any(word == "-t" or word.startswith("--topic") for word in left):
         path = "topics describe"
-        own = _own_options(path) or {}
+        own = _own_options(root, path) or {}
     names, options = _replaced(path, left, own)
     line = [*path.split(), *names, *options]
-    return shlex.join(["levada", *line]) if line != list(words) and _is_accepted(line) else None
+    return shlex.join(["levada", *line]) if line != list(words) and _is_accepted(root, line) else None
 
 
-def _path(words: list[str]) -> tuple[str | None, list[str]]:
+def _path(root: Any, words: list[str]) -> tuple[str | None, list[str]]:
     """Return the command of levada that the words mean, and the other words."""
     if words and words[0] in PROGRAMS:
         words = words[1:]
@@ -202,7 +205,7 @@ def _path(words: list[str]) -> tuple[str | None, list[str]]:
         named[0] = COMMANDS.get(named[0], named[0])
     for count in (3, 2, 1):
         name = " ".join(named[:count])
-        if len(named) >= count and (name in COMMANDS or _own_options(name) is not None):
+        if len(named) >= count and (name in COMMANDS or _own_options(root, name) is not None):
             ours, kind, _ = COMMANDS.get(name, name).partition(" topic")
             return ours, [*in_front, *kind.split(), *named[count:], *words]
     return ("consume", [*in_front, *words]) if not named and {"-t", "-G"} & set(words) else (None, [])
@@ -217,19 +220,14 @@ def _options_in_front(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:place], words[place:]
 
 
-def _own_options(path: str) -> dict[str, bool] | None:
+def _own_options(root: Any, path: str) -> dict[str, bool] | None:
     """Return the options of a command of levada, and whether each has a value. None if there is no such command."""
-    from levada.cli.application import COMMANDS as OURS
-    from levada.cli.application import load
-
     name, *below = path.split() or [""]
-    if name not in OURS:
-        return None
-    command = load(name)
+    command = root.loaded(name)
     for word in below:
         if (command := getattr(command, "commands", {}).get(word)) is None:
             return None
-    if hasattr(command, "commands"):
+    if command is None or hasattr(command, "commands"):
         return None
     return {
         spelling: not (param.is_flag or param.count)
@@ -296,13 +294,11 @@ def _parsed(words: Sequence[str], have_values: Mapping[str, bool]) -> Iterator[t
         yield option, attached
 
 
-def _is_accepted(line: Sequence[str]) -> bool:
+def _is_accepted(root: Any, line: Sequence[str]) -> bool:
     """Return whether levada accepts the words of a command line. The command is not run."""
     import typer
 
-    from levada.cli.application import application
-
-    command: Any = application()
+    command = root
     context: Any = None
     words = list(line)
     name = "levada"

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_kit import run
-from levada.cli.commands.consume import deserializers, record_filter
+from levada.cli.commands.consume import record_filter
 from levada.cli.commands.perf import percentiles
 from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
@@ -28,6 +28,7 @@ from levada.cli.records import json_records
 from levada.cli.records.columns import columns_of_lines, rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
+from levada.cli.records.schemas import deserializers
 from levada.cli.records.template import as_bytes, compiled, unescaped
 from levada.errors import ConfigError, KafkaError
 from levada.types import ConsumerRecord, RecordMetadata

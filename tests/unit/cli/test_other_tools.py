@@ -8,9 +8,15 @@ from random import Random
 import pytest
 
 from cli_kit import run
-from levada.cli.application import COMMANDS, load
+from levada.cli import other_tools
+from levada.cli.application import COMMANDS, application, load
 from levada.cli.exits import Exit
-from levada.cli.other_tools import ALIASES, MODES, OF_EVERY_COMMAND, OPTIONS, PROGRAMS, VERBS, answer
+from levada.cli.other_tools import ALIASES, MODES, OF_EVERY_COMMAND, OPTIONS, PROGRAMS, VERBS
+
+
+def answer(words: list[str]) -> str | None:
+    return other_tools.answer(application(), words)
+
 
 OF_KCAT = {
     "-L -b host:9092": "topics list -b host:9092",

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-from levada.cli.application import COMPLETE_VAR
-from levada.cli.command import command
+from levada.cli.command import COMPLETE_VAR, command
 from levada.cli.invocation import Invocation
 
 app = typer.Typer(add_completion=False)

@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
-from levada.base.text import did_you_mean
-from levada.cli.arguments import as_typed, pattern_of
+from levada.cli.arguments import OnDecodeError, SourcesIfAny, as_typed, pattern_of
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
 from levada.cli.positions import OffsetRange, remarks, settled, topics_of
 from levada.cli.records.printing import Printer, printer
+from levada.cli.records.schemas import KINDS, deserializers
 from levada.cli.records.template import as_bytes, unescaped
 from levada.errors import ConfigError, KafkaError
 from levada.types import AnyRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada import KafkaConsumer
-    from levada.registry import SchemaRegistryClient
-
-PARTS = ("key", "value")
-KINDS: Mapping[str, str] = {
-    "json": "JSON",
-    "avro": "Avro after the id of its schema in a Schema Registry",
-    "json-schema": "JSON after the id of its schema",
-}
-
-
-def deserializers(given: Sequence[str], registry: Callable[[], SchemaRegistryClient]) -> dict[str, Callable[[bytes], Any]]:
-    """Return a consumer's settings for -s: `avro` is for keys and values, `value=avro` only for values.
-
-    registry: makes a registry client; called only if a kind needs one. Raises ConfigError for an unknown word.
-    """
-    kinds: dict[str, str] = {}
-    for one in given:
-        part, equals, kind = one.rpartition("=")
-        if equals and part not in PARTS:
-            raise ConfigError(f"--schema '{one}': expected key= or value= before the kind{did_you_mean(part, PARTS)}")
-        if kind not in KINDS:
-            raise ConfigError(f"--schema '{one}': expected {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
-        kinds |= dict.fromkeys([part] if equals else PARTS, kind)
-    return {f"{part}_deserializer": _deserializer(kind, registry) for part, kind in kinds.items()}
-
-
-def _deserializer(kind: str, registry: Callable[[], SchemaRegistryClient]) -> Callable[[bytes], Any]:
-    if kind == "json":
-        return json.loads
-    if kind == "json-schema":
-        from levada.registry import JSONDeserializer
-
-        return JSONDeserializer()
-    # Imported only here, because it needs fastavro.
-    from levada.registry import AvroDeserializer
-
-    return AvroDeserializer(registry())
-
 
 Keeps = Callable[[AnyRecord], bool]
 Matches = Callable[[Any], bool]
@@ -131,10 +92,7 @@ class Wanted(NamedTuple):
 @command(app)
 def consume(
     run: Invocation,
-    topics: Annotated[
-        list[str] | None,
-        Argument(metavar="TOPIC...", help="Topics to read; /orders-.*/ is a regular expression for whole names.", show_default=False),
-    ] = None,
+    topics: SourcesIfAny = None,
     topic: Annotated[list[str] | None, Option("-t", "--topic", help="The same as TOPIC, like in kcat.")] = None,
     offset: Annotated[
         str | None,
@@ -165,9 +123,7 @@ def consume(
     schema: Annotated[
         list[str] | None, Option("-s", "--schema", metavar="[key=|value=]KIND", help=f"Format of keys and values: {', '.join(KINDS)}.")
     ] = None,
-    on_decode_error: Annotated[
-        str, Option("--on-decode-error", help="With --schema, for records in another format: raise, skip or null.")
-    ] = "raise",
+    on_decode_error: OnDecodeError = "raise",
     header: Annotated[
         list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; repeat it for more.")
     ] = None,

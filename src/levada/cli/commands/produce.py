@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,10 +36,11 @@ from levada.cli.records.input_records import (
     lines,
     whole_file,
 )
+from levada.cli.records.schemas import KINDS, data_of, serializers
 from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.consumer.scan.bounds import moment
-from levada.errors import ConfigError, KafkaError, TimeoutError
+from levada.errors import ConfigError, KafkaError, SerializationError, TimeoutError
 from levada.types import Headers, RecordMetadata
 
 if TYPE_CHECKING:
@@ -116,6 +117,18 @@ SUFFIXES = {
     ".ipc": "arrow",
 }
 STDIN = "-"
+Timestamp = Annotated[
+    str | None, Option("--timestamp", metavar="TIME", help="Timestamp of records without a timestamp, such as 2026-11-01T10:00.")
+]
+Schemas = Annotated[
+    list[str] | None,
+    Option(
+        "-s",
+        "--schema",
+        metavar="[key=|value=]KIND",
+        help=f"Keys and values are JSON; write them in the newest schema of the registry: {', '.join(KINDS)}.",
+    ),
+]
 
 
 class Given(NamedTuple):
@@ -137,6 +150,7 @@ class Given(NamedTuple):
     keeps_partitions: bool
     ignores_columns: bool
     rate: float | None
+    schemas: Sequence[str] = ()
 
 
 class Produced(NamedTuple):
@@ -171,9 +185,8 @@ def produce(
     ignore_columns: Annotated[
         bool, Option("--ignore-columns", help="Leave out columns that records do not have, instead of refusing them.")
     ] = False,
-    timestamp: Annotated[
-        str | None, Option("--timestamp", metavar="TIME", help="Timestamp of records without a timestamp, such as 2026-11-01T10:00.")
-    ] = None,
+    schema: Schemas = None,
+    timestamp: Timestamp = None,
     compression: Annotated[str | None, Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = None,
     acks: Annotated[str | None, Option("-a", "--acks", help="all (default), 1 or 0.")] = None,
     rate: Annotated[float | None, Option("--rate", min=0.001, help="Maximum number of records per second.")] = None,
@@ -203,9 +216,11 @@ def produce(
         keep_partitions,
         ignore_columns,
         rate,
+        schema or (),
     )
-    settings = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
-    return _produce(run, given, files or [STDIN], {name: value for name, value in settings.items() if value is not None}, quiet)
+    return _produce(
+        run, given, files or [STDIN], {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}, quiet
+    )
 
 
 def _checked_format(format: str | None) -> str | None:
@@ -218,18 +233,22 @@ def _format_of(file: str, given: Given) -> str:
     return given.format or SUFFIXES.get(Path(file).suffix.lower(), "lines")
 
 
-def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict[str, Any], quiet: bool) -> int:
+def _produce(run: Invocation, given: Given, files: Sequence[str], chosen: dict[str, Any], quiet: bool) -> int:
+    settings = {name: value for name, value in chosen.items() if value is not None}
     if any(_format_of(file, given) in OF_COLUMNS for file in files):
         from levada.cli.records.columns import check_pyarrow
 
+        if given.schemas:
+            raise ConfigError("--schema is for lines, json, csv and file, not for columns")
         check_pyarrow()
     outcomes = Outcomes()
     sending: _Sending | None = None
     try:
-        with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
+        with ExitStack() as clients, run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
             there = _partitions(producer, given)
             with _transaction(producer, "transactional_id" in settings, outcomes):
-                sending = _Sending(producer, given, files, there, outcomes, bar)
+                encode = serializers(given.schemas, given.topic, lambda: clients.enter_context(run.registry(asks_twice=False)))
+                sending = _Sending(producer, given, files, there, outcomes, bar, encode)
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
@@ -300,7 +319,10 @@ class _Sending:
         there: frozenset[int],
         outcomes: Outcomes,
         bar: Progress,
+        encode: Mapping[str, Callable[[Any], bytes | None]],
     ) -> None:
+        self._encode = encode
+        """Functions by "key" and "value", from data of JSON to the bytes of a schema."""
         self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
         self._columns: deque[tuple[str, int, int, ArrowDelivery]] = deque()
@@ -351,7 +373,7 @@ class _Sending:
         given = self._given
         for first, block in blocks(stream, given.delimiter):
             # Few lines are not worth the import of pyarrow, and need not have it.
-            if len(block) < LEAST_BLOCK or not _has_pyarrow():
+            if len(block) < LEAST_BLOCK or self._encode or not _has_pyarrow():
                 for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
                     self._send(record, where)
             else:
@@ -379,8 +401,8 @@ class _Sending:
             self._outcomes.taken += 1
             self._producer.send(
                 given.topic,
-                record.value,
-                given.key if record.key is None else record.key,
+                self._encoded("value", record.value),
+                self._encoded("key", given.key if record.key is None else record.key),
                 partition=self._partition_of(record),
                 timestamp=given.timestamp_ms if record.timestamp is None else record.timestamp,
                 headers=[*record.headers, *given.headers],
@@ -388,11 +410,16 @@ class _Sending:
             )
         except Exception as wrong:
             self._outcomes.taken -= 1
-            if isinstance(wrong, ValueError):
-                # For example, a negative timestamp.
+            if isinstance(wrong, ValueError | SerializationError):
+                # For example, a negative timestamp, or a value that does not fit its schema.
                 raise InputError(record.line, str(wrong)) from None
             raise
         self._bar.advance()
+
+    def _encoded(self, part: str, text: bytes | None) -> bytes | None:
+        """Return a key or value in its schema. Raises SerializationError or ValueError if it does not fit."""
+        encode = self._encode.get(part)
+        return text if encode is None or text is None else encode(data_of(text))
 
     def _partition_of(self, record: InputRecord) -> int | None:
         if record.partition is None or not self._given.keeps_partitions:

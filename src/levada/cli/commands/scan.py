@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from levada.base.text import did_you_mean
+from levada.cli.arguments import OnDecodeError, Sources
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
 from levada.cli.positions import remarks, settled, topics_of
 from levada.cli.progress import Progress
+from levada.cli.records.schemas import OF_COLUMNS, column_formats, kinds_of
 from levada.cli.text import counted
 from levada.errors import ConfigError
 from levada.types import TopicPartition
@@ -23,6 +26,7 @@ from levada.types import TopicPartition
 if TYPE_CHECKING:
     from levada import ScanProgress
     from levada.cli.records.sinks import Destination
+    from levada.registry import SchemaRegistryClient
 
 app = typer.Typer(help="Write a range of topics' records to a file.", add_completion=False)
 
@@ -30,6 +34,17 @@ FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
 """The columns of CSV. Headers are left out, because CSV has no lists."""
 WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
+
+
+Schemas = Annotated[
+    list[str] | None,
+    Option(
+        "-s",
+        "--schema",
+        metavar="[key=|value=]KIND",
+        help=f"Write columns with the fields of a registry's schema: {', '.join(OF_COLUMNS)}.",
+    ),
+]
 
 
 class Scanned(NamedTuple):
@@ -44,10 +59,7 @@ class Scanned(NamedTuple):
 @command(app)
 def scan(
     run: Invocation,
-    topics: Annotated[
-        list[str],
-        Argument(metavar="TOPIC...", help="Topics to read; /orders-.*/ is a regular expression for whole names.", show_default=False),
-    ],
+    topics: Sources,
     to: Annotated[str, Option("--to", metavar="FILE", help="File to write; - is stdout, for all formats but duckdb.")],
     offset: Annotated[
         str | None, Option("-o", "--offset", metavar="OFFSETS", help="Range to read, such as -1h, 0:42..100, or start..@2026-11-01.")
@@ -69,6 +81,8 @@ def scan(
     compression: Annotated[
         str | None, Option("--compression", help="Codec of parquet (default zstd) or arrow (default none): zstd, lz4, ...")
     ] = None,
+    schema: Schemas = None,
+    on_decode_error: OnDecodeError = "raise",
     table: Annotated[str, Option("--table", help="Name of the table to create in a DuckDB database.")] = "records",
     batch_rows: Annotated[int, Option("--batch-rows", help="Rows of each Arrow batch, which becomes a row group in parquet.")] = 131_072,
 ) -> None:
@@ -82,21 +96,28 @@ def scan(
     if not (folder := Path(to).parent).is_dir():
         raise ConfigError(f"--to {to}: there is no folder {folder}")
     wanted = _columns(columns, kind)
-    as_text = text or kind in (*TEXT_FORMATS, "duckdb")
-    arguments: dict[str, Any] = {
-        "columns": wanted,
-        "text": [name for name in ("key", "value") if name in wanted and as_text and kind != "jsonl"],
-        "keys": key or None,
-        "batch_rows": batch_rows,
-    }
+    as_text = kind != "jsonl" and (text or kind in (*TEXT_FORMATS, "duckdb"))
+    typed = kinds_of(schema or (), OF_COLUMNS)
+    if typed and kind == "csv":
+        raise ConfigError("--schema: columns of a schema have fields, which CSV does not have; give another format")
+    texts = [name for name in ("key", "value") if name in wanted and as_text and name not in typed]
+    arguments: dict[str, Any] = {"columns": wanted, "text": texts, "keys": key or None, "batch_rows": batch_rows}
     if batch_rows < 1:
         raise ConfigError(f"--batch-rows must be at least 1, got {batch_rows}")
-    records = _scanned(run, topics, _ranges(run, topics, offset, partition or ()), arguments, Destination(to, kind, compression, table))
+    ranges = _ranges(run, topics, offset, partition or ())
+    with ExitStack() as clients:
+        registry = partial(_registry, run, clients)
+        arguments |= column_formats(schema or (), sorted({tp.topic for tp in ranges}), on_decode_error, registry)
+        records = _scanned(run, topics, ranges, arguments, Destination(to, kind, compression, table))
     result = Scanned(to, kind, records, None if to == "-" else Path(to).stat().st_size)
     if to == "-":
         run.say(counted(records, "record"))
     else:
         run.show(result)
+
+
+def _registry(run: Invocation, clients: ExitStack) -> SchemaRegistryClient:
+    return clients.enter_context(run.registry(asks_twice=False))
 
 
 def _columns(given: str | None, kind: str) -> tuple[str, ...]:

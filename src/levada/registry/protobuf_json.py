@@ -1,0 +1,128 @@
+"""Converts Protobuf messages to JSON and back, without code that protoc generated: their classes are made from a registry's schemas."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from levada.errors import SerializationError
+from levada.registry.schema import PROTOBUF
+from levada.registry.wire_format import FIRST_MESSAGE, HEADER_SIZE, header, message_path, read_message_path, schema_id_of
+
+try:
+    from google.protobuf import json_format
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import DecodeError
+    from google.protobuf.message_factory import GetMessageClass
+except ImportError as missing:
+    raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
+
+if TYPE_CHECKING:
+    from levada.registry import SchemaRegistryClient
+
+SERIALIZED = "serialized"
+_OF_PROTOBUF = "google/protobuf/"
+
+
+def protobuf_deserializer(registry: SchemaRegistryClient) -> Callable[[bytes], Any]:
+    """Return a function that converts a message to data of JSON, with the names of its fields as in the schema."""
+    files: dict[int, Any] = {}
+    classes: dict[tuple[int, tuple[int, ...]], Any] = {}
+
+    def read(data: bytes) -> Any:
+        schema_id = schema_id_of(data)
+        path, begin = read_message_path(data, HEADER_SIZE)
+        if (message_class := classes.get((schema_id, path))) is None:
+            if schema_id not in files:
+                files[schema_id] = _file(registry, schema_id)
+            message_class = classes[schema_id, path] = GetMessageClass(_at(files[schema_id], path, schema_id))
+        message = message_class()
+        try:
+            message.ParseFromString(data[begin:])
+        except DecodeError as fault:
+            raise SerializationError(
+                f"it is no {message_class.DESCRIPTOR.full_name}, written with schema id {schema_id}: {fault}"
+            ) from fault
+        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+    return read
+
+
+def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callable[[Any], bytes | None]:
+    """Return a function that converts data of JSON to the first message type of a subject's newest schema."""
+    schema_id, descriptor = newest_message(registry, subject)
+    message_class, before = GetMessageClass(descriptor), header(schema_id) + message_path(FIRST_MESSAGE)
+
+    def write(data: Any) -> bytes | None:
+        if data is None:
+            return None
+        try:
+            return before + bytes(json_format.ParseDict(data, message_class()).SerializeToString())
+        except (json_format.ParseError, TypeError, ValueError) as fault:
+            raise SerializationError(f"it is no {descriptor.full_name} of schema id {schema_id}: {fault}") from fault
+
+    return write
+
+
+def newest_message(registry: SchemaRegistryClient, subject: str) -> tuple[int, Any]:
+    """Return the id of a subject's newest schema, and the descriptor of its first message type."""
+    schema_id = registry.get_latest_version(subject).schema_id
+    return schema_id, _at(_file(registry, schema_id), FIRST_MESSAGE, schema_id)
+
+
+def _at(file: Any, path: tuple[int, ...], schema_id: int) -> Any:
+    """Return the descriptor of a message type by its path in a file."""
+    first, *below = path
+    try:
+        found = list(file.message_types_by_name.values())[first]
+        for index in below:
+            found = found.nested_types[index]
+    except IndexError:
+        raise SerializationError(f"there is no message {list(path)} in schema id {schema_id}") from None
+    return found
+
+
+def _file(registry: SchemaRegistryClient, schema_id: int) -> Any:
+    """Return the descriptor of the file of a schema, in a pool with the files that it imports."""
+    pool: Any = DescriptorPool()
+    return pool.FindFileByName(_add(pool, registry, schema_id, f"schema-{schema_id}.proto", set()))
+
+
+def _add(pool: Any, registry: SchemaRegistryClient, schema_id: int, name: str, added: set[str]) -> str:
+    """Add the file of a schema and the files that it imports to a pool. Return its name."""
+    schema = registry.get_schema(schema_id, SERIALIZED)
+    if schema.schema_type != PROTOBUF:
+        raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not PROTOBUF")
+    try:
+        file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str, validate=True))
+    except (binascii.Error, DecodeError, ValueError):
+        raise SerializationError(f"the registry cannot return schema id {schema_id} in the form '{SERIALIZED}'") from None
+    file.name = name
+    for reference in schema.references:
+        if reference.name not in added:
+            added.add(reference.name)
+            _add(pool, registry, registry.get_version(reference.subject, reference.version).schema_id, reference.name, added)
+    for imported in file.dependency:
+        if imported.startswith(_OF_PROTOBUF) and imported not in added:
+            added.add(imported)
+            _add_own(pool, imported, added)
+    try:
+        pool.Add(file)
+        pool.FindFileByName(name)
+    except (KeyError, TypeError) as fault:
+        raise SerializationError(f"schema id {schema_id} imports a file that the registry does not have: {fault}") from fault
+    return name
+
+
+def _add_own(pool: Any, name: str, added: set[str]) -> None:
+    """Add a file that the package protobuf has, such as google/protobuf/timestamp.proto."""
+    file = FileDescriptorProto.FromString(import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2").DESCRIPTOR.serialized_pb)
+    for imported in file.dependency:
+        if imported not in added:
+            added.add(imported)
+            _add_own(pool, imported, added)
+    pool.Add(file)
