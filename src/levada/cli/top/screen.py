@@ -162,6 +162,9 @@ class Top(App[None]):
 
     def draw(self) -> None:
         """Show the figures that are known now."""
+        if not self.query("#state"):
+            # A first size comes before the widgets are there, a last snapshot after they are gone.
+            return
         view = view_of(self.place, self.watched)
         text, is_bad = health(self.watched)
         self._say("state", self._state()).set_class(bool(self._fault), "old")
