@@ -35,6 +35,9 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 UNASKED = "not asked about"
 """Part of a producer's warning about failed records whose result the program never read. The command line filters by these words."""
 
+SKIPPED = "skipped, as on.decode.error says"
+"""The beginning of a consumer's warning about a record that does not deserialize. The command line filters by these words."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

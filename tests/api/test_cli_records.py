@@ -386,6 +386,16 @@ def test_a_member_prints_and_commits_what_is_before_a_bad_record(kafka: Any, new
     assert levada(*member[2:], "--on-decode-error", "skip").lines == ["4"]
 
 
+def test_skipped_records_are_told_three_times_and_then_counted(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+    levada("produce", topic, stdin=b"1\n" + b"no JSON\n" * 9)
+    ran = levada("consume", topic, "-e", "-s", "value=json", "--on-decode-error", "skip")
+    assert ran.lines == ["1"]
+    *skipped, counted = ran.err.splitlines()
+    assert [f"{topic}-0 at offset {offset}:" in line for offset, line in enumerate(skipped, 1)] == [True] * 3
+    assert counted == "levada: 6 more records skipped"
+
+
 def test_an_offset_behind_the_end_is_waited_for(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
     topic = new_topic(kafka)
 

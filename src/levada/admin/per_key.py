@@ -17,7 +17,7 @@ from levada.client.network.connection_key import Peer
 from levada.client.requests.fan_out import Answer, FanOut, Spawn, Whom, raise_first
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode, described
-from levada.errors import ConnectError, KafkaError, TimeoutError, broker_error
+from levada.errors import BootstrapError, ConnectError, KafkaError, TimeoutError, broker_error
 from levada.types import TopicPartition
 
 ON_ADMIN_ERROR = RetryPolicy(
@@ -93,7 +93,8 @@ def each(
     except TimeoutError as over:
         over.outcomes = {key: _when_over(doing, asking, key) for key in keys}
         over.results = dict(asking.found)
-        over.args = (f"{over}{_first_reason(doing, asking)}",)
+        if not isinstance(over, BootstrapError):  # Its text has the reason already.
+            over.args = (f"{over}{_first_reason(doing, asking)}",)
         raise
     for key in keys:
         if key not in asking.found and key not in asking.errors:

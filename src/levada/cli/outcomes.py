@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 from levada.cli.exits import Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
-from levada.cli.text import in_one_line
+from levada.cli.text import counted, in_one_line
 from levada.errors import KafkaError
-from levada.logs import UNASKED
+from levada.logs import SKIPPED, UNASKED
+
+MOST_SKIPS = 3
 
 
 class OutcomeRow(NamedTuple):
@@ -66,6 +68,29 @@ def failures_told_once() -> Iterator[None]:
             handler.removeFilter(is_shown)
     for line, handler in product(held, handlers):
         handler.handle(line)
+
+
+@contextmanager
+def skips_counted(invocation: Invocation) -> Iterator[None]:
+    """Let only the first MOST_SKIPS warnings about skipped records through, and tell how many more there were when the block ends."""
+    seen: list[logging.LogRecord] = []
+
+    def is_shown(line: logging.LogRecord) -> bool:
+        if SKIPPED not in line.getMessage():
+            return True
+        seen.append(line)
+        return len(seen) <= MOST_SKIPS
+
+    handlers = logging.getLogger("levada").handlers[:1]
+    for handler in handlers:
+        handler.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_shown)
+        if (more := len(seen) - MOST_SKIPS) > 0:
+            invocation.say(f"{counted(more, 'more record')} skipped")
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:

@@ -14,6 +14,7 @@ from levada.cli.arguments import OnDecodeError, SourcesIfAny, as_typed, pattern_
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
+from levada.cli.outcomes import skips_counted
 from levada.cli.positions import OffsetRange, remarks, settled, topics_of
 from levada.cli.records.printing import Printer, printer
 from levada.cli.records.schemas import KINDS, deserializers
@@ -146,6 +147,7 @@ def consume(
         decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry(asks_twice=False)))
         settings = {**decoding, "on_decode_error": on_decode_error}
         wanted = Wanted(names, offset, tuple(partition or ()), count, exit, group, show, keeps, settings)
+        clients.enter_context(skips_counted(run))
         (_read if group is None else _join)(run, wanted)
 
 

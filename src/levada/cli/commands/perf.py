@@ -29,6 +29,8 @@ app = command_group("Measure throughput and latency of a cluster.")
 
 MOST_SAMPLES = 10_000
 ROWS_AT_ONCE = 10_000
+BYTES_AT_ONCE = 16 << 20
+"""Size of an Arrow batch. Batches of ROWS_AT_ONCE large values would not fit into memory."""
 POLL_S = 1.0
 ARRIVAL_S = 30.0
 """Time in seconds that perf latency waits until it reads a record that it wrote."""
@@ -188,7 +190,7 @@ def _send(producer: Any, topic: str, records: int, value: bytes, pace: Pace, bar
 def _send_columns(producer: Any, topic: str, records: int, value: bytes, pace: Pace, bar: Progress) -> Sequence[float]:
     from levada.cli.records.columns import constant_rows
 
-    rows = constant_rows("value", value, min(ROWS_AT_ONCE, pace.at_once))
+    rows = constant_rows("value", value, min(ROWS_AT_ONCE, pace.at_once, records, max(BYTES_AT_ONCE // max(len(value), 1), 1)))
     sent = 0
     deliveries = []
     while sent < records:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from levada.base.text import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.errors import KafkaError, RecordDeserializationError
-from levada.logs import Log
+from levada.logs import SKIPPED, Log
 from levada.types import AnyRecord, DecodedRecord, TopicPartition
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
@@ -30,7 +30,7 @@ def raise_error(given: AnyRecord, error: RecordDeserializationError) -> AnyRecor
 def skip(log: Log, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
     """on.decode.error=skip: return None, so that the record is skipped, and log it."""
     tp = TopicPartition(given.topic, given.partition)
-    log.warning("skipped, as on.decode.error says: %s", error, tp=tp, offset=given.offset)
+    log.warning(f"{SKIPPED}: %s", error, tp=tp, offset=given.offset)
     return None
 
 
