@@ -151,7 +151,8 @@ def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
     for typers, ours in PLAINER.items():
         text = text.replace(typers, ours)
     if written := answer(application(), arguments):
-        say(f"{text.rstrip('.')}. Write: {written}")
+        # Words that look alike are no help where it is known what is meant.
+        say(f"{text.partition(' Did you mean')[0].rstrip('.')}. Write: {written}")
         return
     say(text)
     if context := getattr(mistake, "ctx", None):
