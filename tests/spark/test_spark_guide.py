@@ -19,6 +19,7 @@ import pytest
 import levada as lv
 from levada.cli.commands.spark import SinkRow
 from levada.registry import Schema, SchemaRegistryClient
+from levada.spark import write_kafka
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from source_tree import ROOT
 from spark_guide import SECTIONS, blocks
@@ -109,12 +110,20 @@ def test_the_values_of_a_registry(run: Any) -> None:
     assert orders.schema.simpleString() == "struct<id:bigint,item:string>"
 
 
-def test_the_values_that_are_written(spark: Any) -> None:
+def test_the_values_that_are_written_and_totals_that_change(spark: Any, tmp_path: Path) -> None:
     orders = spark.createDataFrame([(1, "apple", 3)], "id long, item string, price int")
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales" / "first.json").write_text('{"product": "pear", "amount": 2}\n{"product": "pear", "amount": 3}')
+    sales = spark.readStream.schema("product string, amount long").json(str(tmp_path / "sales"))
     with EmbeddedKafka() as kafka:
+        names = {"orders": orders, "sales": sales, "write_kafka": write_kafka}
         for block in blocks("Writing", "python", kafka.bootstrap_servers):
-            exec(block, {"orders": orders})
+            exec(block.replace("checkpoints/", f"{tmp_path}/"), names)
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
         assert records(kafka, "orders") == [(None, b'{"id":1,"item":"apple","price":3}')]
+        assert records(kafka, "totals") == [(b"pear", b'{"product":"pear","sum(amount)":5}')]
 
 
 def literals() -> str:
