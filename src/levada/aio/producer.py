@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 from uuid import UUID
 
+from levada.aio.asking import Asking
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
@@ -58,6 +59,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._append = producing.append
+        self._asking = Asking.of(driver.loop, producing.serializers)
         self._transacting = Transacting(parsed, producing.core, engine, driver)
         driver.when_dropped = producing.end_by_itself
         start(self, driver)
@@ -88,7 +90,11 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
                 raise unknown_keyword(self.send, unknown)
             sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             if sent is None:
-                record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+                serializers = None
+                if self._asking is not None and (serializers := self._asking.known(key, value)) is None:
+                    self._producing.check_usable()
+                    serializers = await self._asking.find(key, value)
+                record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack, serializers)
                 sent = self._producing.try_append(record)
                 if sent is None:
                     sent = await self._driver.call(self._producing.send(record))

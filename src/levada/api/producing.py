@@ -34,7 +34,7 @@ from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import settle_all, when_settled
 from levada.producer.settings import ProducerSettings
 from levada.record.compression import Codec
-from levada.serialization import to_bytes
+from levada.serialization import Serializer, to_bytes
 from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Producing:
         """Topics of which it was warned that a serializer is for another one."""
         given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
         self.handed_over = HandedOver(given, self.log)
+        self.serializers = config.key_serializer, config.value_serializer
         self._wall_ms = host.wall_ms
         self._writers: dict[str, tuple[Any, Any]] = {}
         """By topic, the last arguments of send_arrow() about formats, and the formats that they make."""
@@ -101,19 +102,23 @@ class Producing:
         headers: HeadersIn | None,
         on_delivery: DeliveryCallback | None,
         ack: Ack | None,
+        serializers: tuple[Serializer | None, Serializer | None] | None = None,
     ) -> ToSend:
         """Return the arguments of send() as a record to append. Called if append() has returned None.
+
+        serializers: of the key and of the value, in place of the configured ones.
 
         Interceptors and serializers run here and, if metadata has the topic, the partitioner: before the call of send() begins to wait,
         while signal handlers run as usual.
         """
-        self._check_usable()
+        self.check_usable()
+        serializers = serializers or self.serializers
         if not self._interceptors:
-            return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+            return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery, ack, serializers)
         record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
         try:
             self._check_callback(on_delivery)
-            return self._to_send(*record, self._interceptors.before(on_delivery, record.headers), ack)
+            return self._to_send(*record, self._interceptors.before(on_delivery, record.headers), ack, serializers)
         except Exception as error:
             self._interceptors.on_send_error(record, error)
             raise
@@ -128,11 +133,12 @@ class Producing:
         headers: HeadersIn | None,
         on_delivery: DeliveryCallback | None,
         ack: Ack | None,
+        serializers: tuple[Serializer | None, Serializer | None],
     ) -> ToSend:
         """Serialize a record and check the arguments of send()."""
-        config = self.config
-        value = to_bytes(value, "value", config.value_serializer)
-        key = to_bytes(key, "key", config.key_serializer)
+        key_serializer, value_serializer = serializers
+        value = to_bytes(value, "value", value_serializer)
+        key = to_bytes(key, "key", key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
         pairs = () if not headers else header_pairs(headers)
         self._check_callback(on_delivery)
@@ -203,7 +209,7 @@ class Producing:
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
         """Wait until metadata has a topic, and return the topic's queues. A callback does not wait."""
-        self._check_usable()
+        self.check_usable()
         deadline_ms = self.core.appending.deadline_ms(may_wait=not self._host.in_callback)
         return self.core.appending.await_topic(topic_name(topic), None, deadline_ms)
 
@@ -215,7 +221,7 @@ class Producing:
             return self.core.appending.partitions_for(name)
         return self.core.appending.partitions_for(name, deadline_ms(self._host.now_ms(), timeout), Limit(f"{timeout:g} s", timeout))
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
         """Raise an error if the producer cannot take records now."""
         try:
             self._host.check_usable()
@@ -246,7 +252,7 @@ class Producing:
 
         delivery: gets the results of the rows. ack: is settled when all results are known. formats: arguments about formats.
         """
-        self._check_usable()
+        self.check_usable()
         self._check_no_serializers("send_arrow()", {side: None if f"{side}_format" in formats else columns[side] for side in columns})
         if formats:
             data, columns = yield from self._encoded(topic, data, columns, formats)
@@ -355,7 +361,7 @@ class Producing:
 
     def seal_arrow(self, topic: str, data: Any, columns: Mapping[str, str | None]) -> CallerFlow[list[SealedBatch]]:
         """Return the rows of Arrow data as sealed batches. columns: as in send_arrow()."""
-        self._check_usable()
+        self.check_usable()
         self._check_no_interceptors("seal_arrow()")
         _check_column_names("seal_arrow()", topic, columns)
         self._check_no_serializers("seal_arrow()", columns)
@@ -378,7 +384,7 @@ class Producing:
 
     def send_sealed(self, batches: Sequence[SealedBatch], outcomes: ArrowOutcomes) -> CallerFlow[None]:
         """Send batches of seal_arrow(), in their order. outcomes: gets the results of the rows, which are numbered through all batches."""
-        self._check_usable()
+        self.check_usable()
         self._check_no_interceptors("send_sealed()")
         transaction, first_row = self.core.appending.transaction_number, 0
         may_wait = not self._host.in_callback

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
+from levada.base.asking import AsksRegistry
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.avro_codec import (
@@ -80,7 +81,7 @@ class AvroSerializer(ObjectSerializer[T]):
         return write
 
 
-class AvroDeserializer(Generic[T]):
+class AvroDeserializer(AsksRegistry, Generic[T]):
     """Deserializes Avro, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=AvroDeserializer(registry), ...)
@@ -102,12 +103,24 @@ class AvroDeserializer(Generic[T]):
         self._reader = _own_schema(schema)
         self._reader_parsed: Parsed = None
         self._from_dict = from_dict
-        self._read = PerSchemaId(self._compile)
+        self._read = PerSchemaId(self._compile_whole)
 
     def __call__(self, data: bytes) -> T:
         """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched."""
-        value = self._read.get(schema_id_of(data))(data)
-        return value if self._from_dict is None else self._from_dict(value)
+        value: T = self._read.get(schema_id_of(data))(data)
+        return value
+
+    def _known(self, data: bytes) -> Read | None:
+        """Return the function that deserializes `data`; None if the registry has to be asked for their schema first."""
+        return self._read.known(schema_id_of(data))
+
+    def _find(self, data: bytes) -> Read:
+        """Return the function that deserializes `data`; ask the registry for their schema if necessary. Raises RegistryError."""
+        return self._read.get(schema_id_of(data))
+
+    def _compile_whole(self, schema_id: int) -> Read:
+        read, from_dict = self._compile(schema_id), self._from_dict
+        return read if from_dict is None else lambda data: from_dict(read(data))
 
     def _compile(self, schema_id: int) -> Read:
         writer_schema = self._registry.get_schema(schema_id)

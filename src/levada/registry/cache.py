@@ -33,17 +33,20 @@ class Cache(Generic[K, V]):
     def get(self, key: K, ask: Callable[[], V]) -> V:
         """Return the value of a key. If the cache has no valid value, call `ask` to request the value, and store it."""
         with self._lock:
-            expires_ms, value = self._values.get(key, (-1, None))
             generation = self._generation
-            if value is not None and (expires_ms == NEVER_MS or self._now_ms() < expires_ms):
-                self._values.move_to_end(key)
-                return value
+            if (known := self._valid(key)) is not None:
+                return known
         value = ask()
         with self._lock:
             # Do not store a value that was requested before clear(), because it may be outdated.
             if generation == self._generation:
                 self._keep(key, value)
         return value
+
+    def known(self, key: K) -> V | None:
+        """Return the value of a key; None if the cache has no valid value."""
+        with self._lock:
+            return self._valid(key)
 
     def forget(self, key: K) -> None:
         """Remove the value of a key, if there is one."""
@@ -58,6 +61,13 @@ class Cache(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def _valid(self, key: K) -> V | None:
+        expires_ms, value = self._values.get(key, (-1, None))
+        if value is None or (expires_ms != NEVER_MS and self._now_ms() >= expires_ms):
+            return None
+        self._values.move_to_end(key)
+        return value
 
     def _keep(self, key: K, value: V) -> None:
         self._values[key] = (NEVER_MS if self._ttl_ms is None else self._now_ms() + self._ttl_ms, value)

@@ -211,6 +211,9 @@ class SchemaRegistryClient:
         for cache in (self._schemas, self._versions, self._latest, self._ids, self._lookups):
             cache.clear()
 
+    def _known_latest_version(self, subject: str) -> RegisteredSchema | None:
+        return self._latest.known(subject)
+
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
         """Add the schemas that a schema references, directly or indirectly, to `found`.
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
+from levada.base.asking import AsksRegistry
 from levada.base.text import as_text
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
@@ -68,7 +69,7 @@ class JSONSerializer(ObjectSerializer[T]):
         return write
 
 
-class JSONDeserializer(Generic[T]):
+class JSONDeserializer(AsksRegistry, Generic[T]):
     """Deserializes JSON in Confluent's wire format, for `value_deserializer` or `key_deserializer`.
 
     from_dict: converts a JSON value to an object. validate: whether to check each value against `schema`, or against its writer's schema if
@@ -100,6 +101,16 @@ class JSONDeserializer(Generic[T]):
         if self._checks is not None:
             self._checks.get(schema_id)(value)
         return value if self._from_dict is None else self._from_dict(value)
+
+    def _known(self, data: bytes) -> Callable[[bytes], T] | None:
+        """Return the function that deserializes `data`; None if the registry has to be asked for a schema first."""
+        return self if self._checks is None or self._checks.known(schema_id_of(data)) is not None else None
+
+    def _find(self, data: bytes) -> Callable[[bytes], T]:
+        """Return the function that deserializes `data`; ask the registry for a schema if necessary. Raises RegistryError."""
+        if self._checks is not None:
+            self._checks.get(schema_id_of(data))
+        return self
 
 
 def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> PerSchemaId[Check]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
+from levada.base.asking import AsksRegistry
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
@@ -36,7 +38,7 @@ BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """The beginnings of file names that every registry has, so that these files need not be registered."""
 
 
-class ProtobufSerializer(Generic[M]):
+class ProtobufSerializer(AsksRegistry, Generic[M]):
     """Serializes messages of one type, for `value_serializer` or `key_serializer`::
 
         KafkaProducer(value_serializer=ProtobufSerializer(registry, Order, topic="orders"), ...)
@@ -67,8 +69,12 @@ class ProtobufSerializer(Generic[M]):
         self.subject_topic = topic_of_subject(config, topic)
         self._config = config
         self._type = message_type
-        self._before: WriterSchema[bytes] = WriterSchema(
-            registry, config, lambda: self._schema(descriptor.file), subject=subject, compile=lambda schema_id, _: header(schema_id) + path
+        self._write: WriterSchema[Callable[[Any], bytes | None]] = WriterSchema(
+            registry,
+            config,
+            lambda: self._schema(descriptor.file),
+            subject=subject,
+            compile=lambda schema_id, _: partial(self._serialize, header(schema_id) + path),
         )
 
     def __call__(self, value: M | None) -> bytes | None:
@@ -76,6 +82,17 @@ class ProtobufSerializer(Generic[M]):
 
         Raises SerializationError for a message of another type, and RegistryError if the schema cannot be registered or found.
         """
+        return None if value is None else self._write.get()(value)
+
+    def _known(self, data: M | None) -> Callable[[Any], bytes | None] | None:
+        """Return the function that serializes `data`; None if the registry has to be asked for the schema first."""
+        return self if data is None else self._write.known()
+
+    def _find(self, data: M | None) -> Callable[[Any], bytes | None]:
+        """Return the function that serializes `data`; ask the registry for the schema if necessary. Raises RegistryError."""
+        return self._write.get()
+
+    def _serialize(self, before: bytes, value: Any) -> bytes | None:
         if value is None:
             return None
         if not isinstance(value, self._type):
@@ -84,7 +101,7 @@ class ProtobufSerializer(Generic[M]):
             data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
         except EncodeError as fault:
             raise SerializationError(f"it cannot be written: {fault}") from fault
-        return self._before.get() + data
+        return before + data
 
     def _schema(self, file: Any) -> Schema:
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])

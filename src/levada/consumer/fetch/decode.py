@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from levada.base.asking import Convert, MustAskError, asks_registry
 from levada.base.text import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.errors import KafkaError, RecordDeserializationError
@@ -63,17 +64,20 @@ class RecordConverter:
         foresee: Callable[[RecordDeserializationError], object] = lambda error: None,
         keeps: Callable[[AnyRecord], bool] | None = None,
     ) -> None:
-        self._key = key_deserializer
-        self._value = value_deserializer
+        self._key = self._not_asking(key_deserializer)
+        self._value = self._not_asking(value_deserializer)
         self._run_handlers = run_handlers
         self._on_error = on_error
         self.foresee = foresee
         self._keeps = keeps
+        self.may_ask = False
+        """Whether deserializers may ask a schema registry now, and so block."""
 
     def convert(self, records: list[AnyRecord]) -> tuple[list[AnyRecord], int]:
         """Return the converted records, and the number of input records that were handled: all, or those before the first error.
 
-        If the first record has an error, it is raised.
+        If the first record has an error, it is raised. Raises MustAskError, in the same way, before a record whose deserializer has to ask
+        a schema registry while `may_ask` is False.
         """
         if self._key is None and self._value is None:
             return records if self._keeps is None else [record for record in records if self._keeps(record)], len(records)
@@ -81,7 +85,12 @@ class RecordConverter:
         for at, record in enumerate(records):
             if self._keeps is not None and not self._keeps(record):
                 continue
-            given = self._convert(record)
+            try:
+                given = self._convert(record)
+            except MustAskError:
+                if at:
+                    return done, at
+                raise
             if (error := given.decode_error) is None:
                 done.append(given)
                 continue
@@ -110,11 +119,15 @@ class RecordConverter:
         if self._key is not None and key is not None:
             try:
                 key = self._key(key)
+            except MustAskError:
+                raise
             except Exception as fault:
                 key, error = None, _failed(record, "key", fault)
         if self._value is not None and value is not None:
             try:
                 value = self._value(value)
+            except MustAskError:
+                raise
             except Exception as fault:
                 value, error = None, error or _failed(record, "value", fault)
         return DecodedRecord.of(record, key, value, error)
@@ -123,8 +136,28 @@ class RecordConverter:
         for record in records:
             if self._keeps is not None and not self._keeps(record):
                 continue
-            if (error := self._convert(record).decode_error) is not None:
+            try:
+                error = self._convert(record).decode_error
+            except MustAskError:
+                return
+            if error is not None:
                 self.foresee(error)
+
+    def _not_asking(self, deserializer: Deserializer | None) -> Deserializer | None:
+        """Return a deserializer as a function that asks no schema registry while `may_ask` is False, but raises MustAskError."""
+        if not asks_registry(deserializer):
+            return deserializer
+        asks = deserializer
+
+        def deserialize(data: bytes) -> Any:
+            convert: Convert | None = asks._known(data)
+            if convert is None:
+                if not self.may_ask:
+                    raise MustAskError("a schema registry has to be asked")
+                convert = asks._find(data)
+            return convert(data)
+
+        return deserialize
 
 
 def _failed(record: AnyRecord, part: str, fault: Exception) -> RecordDeserializationError:

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.base.asking import MustAskError
 from levada.base.flow import CallerFlow, Compute
 from levada.consumer.fetch.columns_ahead import BatchSink, ColumnsAhead
 from levada.consumer.fetch.decode import RecordConverter
@@ -229,13 +230,25 @@ class FetchCollector:
             raise
 
     def _drain(self, take: Callable[[FetchCursor], bool], limit: int | None) -> CallerFlow[KafkaError | None]:
-        wants_more = True
+        wants_more, must_ask = True, False
         while wants_more and (cursor := self._next_cursor()) is not None:
+            run = partial(self._asking, take, cursor) if must_ask else partial(take, cursor)
             try:
-                wants_more = yield Compute(partial(take, cursor), cursor.work_bytes(limit))
+                wants_more = yield Compute(run, cursor.work_bytes(limit), may_block=must_ask)
+                must_ask = False
+            except MustAskError:
+                must_ask = True
             except KafkaError as fault:
                 return fault
         return None
+
+    def _asking(self, take: Callable[[FetchCursor], bool], cursor: FetchCursor) -> bool:
+        """Call `take` while deserializers may ask a schema registry."""
+        self._converter.may_ask = True
+        try:
+            return take(cursor)
+        finally:
+            self._converter.may_ask = False
 
     def _next_cursor(self) -> FetchCursor | None:
         """Return the next cursor that may be read; None if there is none. Cursors of earlier calls come first, then the next buffered

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from levada.base.asking import MustAskError
 from levada.base.flow import CallerFlow, Compute, Until
 from levada.base.promise import Promise
 from levada.client.driver_interface import Host
@@ -47,6 +48,8 @@ class ShareFlows(Waking[ShareConsumerCore]):
         self._log = engine.log(on_decode_error.__module__)
         self.calls = 0
         """How many poll() calls have begun."""
+        self._may_ask = False
+        """Whether deserializers may ask a schema registry now, and so block."""
 
     # Records
 
@@ -83,7 +86,9 @@ class ShareFlows(Waking[ShareConsumerCore]):
                 passed(error.record)
             return instead
 
-        return RecordConverter(settings.key_deserializer, settings.value_deserializer, self._host.run_handlers, noted)
+        converter = RecordConverter(settings.key_deserializer, settings.value_deserializer, self._host.run_handlers, noted)
+        converter.may_ask = self._may_ask
+        return converter
 
     def _passes_over(self, error: RecordDeserializationError) -> bool:
         if self.core.settings.on_decode_error != "skip":
@@ -147,13 +152,24 @@ class ShareFlows(Waking[ShareConsumerCore]):
             chunks = self.core.chunks(self._host.now_ms())
         if not chunks:
             return None
-        found, steps = yield Compute(lambda: decode(chunks), sum(chunk.batches.size_bytes for chunk in chunks))
+        try:
+            found, steps = yield Compute(lambda: decode(chunks), sum(chunk.batches.size_bytes for chunk in chunks))
+        except MustAskError:
+            found, steps = yield Compute(lambda: self._asking(decode, chunks), may_block=True)
         with self._host.lock:
             self.core.hand_out(steps, count(found), self._host.now_ms())
         error = next((step.error for step in steps if step.error is not None), None)
         if error is not None:
             raise error
         return found if count(found) else None
+
+    def _asking(self, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], chunks: Sequence[Chunk]) -> tuple[T, list[Step]]:
+        """Decode chunks while deserializers may ask a schema registry."""
+        self._may_ask = True
+        try:
+            return decode(chunks)
+        finally:
+            self._may_ask = False
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
         """Raise the error that prevents fetching, if the program has to know it. Return a promise that settles when to check again.

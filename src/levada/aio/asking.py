@@ -1,0 +1,64 @@
+"""Serializers that may have to ask a schema registry, for a producer on an event loop, which must not wait for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeAlias
+
+from levada.base.asking import AsksRegistry, Convert, asks_registry
+from levada.serialization import Serializer
+
+Serializers: TypeAlias = tuple[Serializer | None, Serializer | None]
+"""Of keys and of values."""
+
+
+class Asking:
+    """Asks schema registries in the loop's executor, and one question once, however many tasks wait for its answer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, serializers: Serializers) -> None:
+        self._loop = loop
+        self._serializers = serializers
+        self._questions: dict[AsksRegistry, asyncio.Future[Convert]] = {}
+
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop, serializers: Serializers) -> Asking | None:
+        """Return an object for these serializers; None if none of them asks a registry."""
+        return Asking(loop, serializers) if any(asks_registry(one) for one in serializers) else None
+
+    def known(self, key: Any, value: Any) -> Serializers | None:
+        """Return functions that serialize this key and this value; None if a registry has to be asked."""
+        for_key, for_value = self._serializers
+        if asks_registry(for_key) and (for_key := for_key._known(key)) is None:
+            return None
+        if asks_registry(for_value) and (for_value := for_value._known(value)) is None:
+            return None
+        return for_key, for_value
+
+    async def find(self, key: Any, value: Any) -> Serializers:
+        """Return what known() returns, after asking the registries.
+
+        A function raises the error with which its question has ended. If the task is cancelled, the question goes on for other tasks.
+        """
+        for_key, for_value = self._serializers
+        return await self._find(for_key, key), await self._find(for_value, value)
+
+    async def _find(self, serializer: Serializer | None, data: Any) -> Serializer | None:
+        if not asks_registry(serializer):
+            return serializer
+        if (convert := serializer._known(data)) is not None:
+            return convert
+        question = self._questions.get(serializer)
+        if question is None:
+            question = self._questions[serializer] = self._loop.run_in_executor(None, serializer._find, data)
+            question.add_done_callback(lambda _: self._questions.pop(serializer))
+        try:
+            return await asyncio.shield(question)
+        except Exception as error:
+            return _raising(error)
+
+
+def _raising(error: Exception) -> Serializer:
+    def fail(data: Any) -> None:
+        raise error.with_traceback(None)
+
+    return fail

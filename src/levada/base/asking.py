@@ -1,0 +1,39 @@
+"""Serializers and deserializers that may have to ask a schema registry, and how a client keeps their questions off an event loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeGuard
+
+from levada.errors import KafkaError
+
+Convert: TypeAlias = Callable[[Any], Any]
+
+
+class AsksRegistry(ABC):
+    """Base class of the serializers and deserializers that may have to ask a schema registry before they convert a key or value.
+
+    Calling one asks, if necessary, and converts. A client on an event loop takes the two steps apart, so that asking does not block the
+    loop.
+    """
+
+    @abstractmethod
+    def _known(self, data: Any) -> Convert | None:
+        """Return the function that converts `data`; None if the registry has to be asked for it. Never blocks."""
+
+    @abstractmethod
+    def _find(self, data: Any) -> Convert:
+        """Return the function that converts `data`; ask the registry if necessary. May block, and raises what the registry's client
+        raises.
+        """
+
+
+def asks_registry(convert: object) -> TypeGuard[AsksRegistry]:
+    """Whether asking and converting may be taken apart: not if a subclass of the program has a __call__() of its own."""
+    parts = (name for kind in type(convert).__mro__ for name in ("_known", "__call__") if name in vars(kind))
+    return isinstance(convert, AsksRegistry) and next(parts) == "_known"
+
+
+class MustAskError(KafkaError):
+    """A deserializer has to ask a schema registry, in a place that may not block. The client then repeats the work where it may."""
