@@ -14,7 +14,7 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.errors import RecordDeserializationError, SerializationError
+from levada.errors import IllegalStateError, Persisted, RecordDeserializationError, SerializationError
 from levada.registry import JSONDeserializer, JSONSerializer, RegistryError, Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from share_peers import new_share_group
@@ -196,6 +196,28 @@ def test_a_cancelled_send_ends_at_once_and_its_question_serves_the_next(
 
     assert run(main()) == ["sent"]
     assert server.requests == ["POST /subjects/orders-value/versions"]
+
+
+def test_a_record_that_waited_for_the_registry_does_not_go_into_the_next_transaction(
+    kafka: EmbeddedKafka, server: HeldRegistry, registry: SchemaRegistryClient
+) -> None:
+    async def main() -> list[Any]:
+        async with producer(kafka, JSONSerializer(registry, SCHEMA, topic="orders"), transactional_id="shop") as sends:
+            await sends.init_transactions()
+            await sends.begin_transaction()
+            asked = server.hold()
+            late = asyncio.create_task(sends.send("orders", value="late"))
+            await asked.wait()
+            await sends.abort_transaction()
+            async with sends.transaction():
+                await ticks(asked, server)
+                with pytest.raises(IllegalStateError, match="has ended") as raised:
+                    await late
+                assert raised.value.persisted is Persisted.NO
+                await sends.send("orders", value="in time")
+        return await read(kafka)
+
+    assert run(main()) == ["in time"]
 
 
 def test_a_failed_question_fails_every_send_that_waits_and_is_asked_again(

@@ -13,11 +13,12 @@ from levada import registry
 from levada.config import SerializerConfig
 
 PAGE = (Path(__file__).parents[2] / "docs" / "REGISTRY.md").read_text()
-NAMES = ("avro", "json", "registry")
+NAMES = ("avro", "json", "registry", "asyncio")
 BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True))
 PRINTS = {
     "avro": "read {'item': 'apple', 'price': 3}\n['orders-value']\n",
     "json": "Order(item='apple', price=3)\n",
+    "asyncio": "read {'item': 'apple'}\n[1]\n",
     "registry": "True\n('/: the reader has string, the writer int',)\n",
 }
 

@@ -18,6 +18,7 @@ class Asking:
     def __init__(self, loop: asyncio.AbstractEventLoop, serializers: Serializers) -> None:
         self._loop = loop
         self._serializers = serializers
+        self._key, self._value = (one if asks_registry(one) else None for one in serializers)
         self._questions: dict[AsksRegistry, asyncio.Future[Convert]] = {}
 
     @staticmethod
@@ -28,9 +29,9 @@ class Asking:
     def known(self, key: Any, value: Any) -> Serializers | None:
         """Return functions that serialize this key and this value; None if a registry has to be asked."""
         for_key, for_value = self._serializers
-        if asks_registry(for_key) and (for_key := for_key._known(key)) is None:
+        if self._key is not None and (for_key := self._key._known(key)) is None:
             return None
-        if asks_registry(for_value) and (for_value := for_value._known(value)) is None:
+        if self._value is not None and (for_value := self._value._known(value)) is None:
             return None
         return for_key, for_value
 
@@ -40,11 +41,13 @@ class Asking:
         A function raises the error with which its question has ended. If the task is cancelled, the question goes on for other tasks.
         """
         for_key, for_value = self._serializers
-        return await self._find(for_key, key), await self._find(for_value, value)
+        if self._key is not None:
+            for_key = await self._find(self._key, key)
+        if self._value is not None:
+            for_value = await self._find(self._value, value)
+        return for_key, for_value
 
-    async def _find(self, serializer: Serializer | None, data: Any) -> Serializer | None:
-        if not asks_registry(serializer):
-            return serializer
+    async def _find(self, serializer: AsksRegistry, data: Any) -> Serializer:
         if (convert := serializer._known(data)) is not None:
             return convert
         question = self._questions.get(serializer)

@@ -67,7 +67,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     It is created in a running event loop, and one task of that loop at a time may use it (otherwise ConcurrentUseError); wakeup() and
     metrics() may be called from anywhere. A cancelled call neither skips nor repeats records. Data of more than 512 KiB are decoded in the
-    loop's executor.
+    loop's executor, and schema registries are asked there.
     """
 
     @ConsumerConfig.in_help

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 from uuid import UUID
 
-from levada.aio.asking import Asking
+from levada.aio.asking import Asking, Serializers
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
@@ -22,6 +22,7 @@ from levada.api.transacting import Block, Transacting
 from levada.base.flow import CallerFlow
 from levada.base.unsupported_names import PRODUCER, asynchronous, lacks
 from levada.config import ProducerConfig
+from levada.errors import IllegalStateError, not_written
 from levada.formats.arguments import WRITE_ARGUMENTS
 from levada.metrics import Metrics
 from levada.producer.append.producer_batch import Ack, DeliveryCallback
@@ -79,8 +80,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     ) -> Delivery:
         """Send a record; return a handle, to be awaited for the RecordMetadata.
 
-        It suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, outcomes and exceptions
-        are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
+        It suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms, and while a serializer's schema
+        registry is asked. Arguments, outcomes and exceptions are those of levada.KafkaProducer.send(); on_delivery is called in the event
+        loop.
 
         A coroutine whose task is cancelled before its first step never runs, so the sequence of `ack` stays as it is, and the program has
         to fail it. The same holds for send_many() and send_arrow().
@@ -92,8 +94,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             if sent is None:
                 serializers = None
                 if self._asking is not None and (serializers := self._asking.known(key, value)) is None:
-                    self._producing.check_usable()
-                    serializers = await self._asking.find(key, value)
+                    serializers = await self._ask(self._asking, topic, key, value)
                 record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack, serializers)
                 sent = self._producing.try_append(record)
                 if sent is None:
@@ -102,6 +103,18 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             fail_refused(ack, error)
             raise
         return Delivery(sent, self._driver)
+
+    async def _ask(self, asking: Asking, topic: str, key: Any, value: Any) -> Serializers:
+        """Return serializers once schema registries have answered. A record of a transaction that ended meanwhile is refused."""
+        self._producing.check_usable()
+        appending = self._producing.core.appending
+        transaction = appending.transaction_number
+        serializers = await asking.find(key, value)
+        try:
+            appending.check_transaction(topic, transaction)
+        except IllegalStateError as late:
+            raise not_written(late) from None
+        return serializers
 
     async def send_many(
         self,

@@ -69,12 +69,8 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         self.subject_topic = topic_of_subject(config, topic)
         self._config = config
         self._type = message_type
-        self._write: WriterSchema[Callable[[Any], bytes | None]] = WriterSchema(
-            registry,
-            config,
-            lambda: self._schema(descriptor.file),
-            subject=subject,
-            compile=lambda schema_id, _: partial(self._serialize, header(schema_id) + path),
+        self._before: WriterSchema[bytes] = WriterSchema(
+            registry, config, lambda: self._schema(descriptor.file), subject=subject, compile=lambda schema_id, _: header(schema_id) + path
         )
 
     def __call__(self, value: M | None) -> bytes | None:
@@ -82,17 +78,21 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
 
         Raises SerializationError for a message of another type, and RegistryError if the schema cannot be registered or found.
         """
-        return None if value is None else self._write.get()(value)
+        return self._serialize(self._before.get, value)
 
     def _known(self, data: M | None) -> Callable[[Any], bytes | None] | None:
         """Return the function that serializes `data`; None if the registry has to be asked for the schema first."""
-        return self if data is None else self._write.known()
+        if data is None:
+            return self
+        before = self._before.known()
+        return None if before is None else partial(self._serialize, lambda: before)
 
     def _find(self, data: M | None) -> Callable[[Any], bytes | None]:
         """Return the function that serializes `data`; ask the registry for the schema if necessary. Raises RegistryError."""
-        return self._write.get()
+        before = self._before.get()
+        return partial(self._serialize, lambda: before)
 
-    def _serialize(self, before: bytes, value: Any) -> bytes | None:
+    def _serialize(self, before: Callable[[], bytes], value: Any) -> bytes | None:
         if value is None:
             return None
         if not isinstance(value, self._type):
@@ -101,7 +101,7 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
             data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
         except EncodeError as fault:
             raise SerializationError(f"it cannot be written: {fault}") from fault
-        return before + data
+        return before() + data
 
     def _schema(self, file: Any) -> Schema:
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])

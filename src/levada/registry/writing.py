@@ -55,10 +55,12 @@ class WriterSchema(Generic[C]):
     def known(self) -> C | None:
         """Return the compiled schema for the next value; None if get() has to ask the registry for it."""
         current = self._current
-        if current is None or not self._config.use_latest_version or self._config.use_schema_id is not None:
-            return None if current is None else current[1]
+        if current is None:
+            return None
+        if not self._config.use_latest_version or self._config.use_schema_id is not None:
+            return current[1]
         latest = self._registry._known_latest_version(self._subject)
-        return None if latest is None or latest.schema_id != current[0] else current[1]
+        return current[1] if latest is not None and latest.schema_id == current[0] else None
 
     def _find(self) -> tuple[int, Schema]:
         config, registry = self._config, self._registry

@@ -283,7 +283,7 @@ class Appending:
         try:
             while True:
                 with self._host.lock:
-                    self._check_transaction(tp[0], transaction_number)
+                    self.check_transaction(tp[0], transaction_number)
                     got = append(self._host.now_ms(), ticket)
                     if isinstance(got, Ticket):
                         ticket = got
@@ -300,7 +300,8 @@ class Appending:
                 self._cancel(ticket)
             self._host.look()
 
-    def _check_transaction(self, topic: str, number: int) -> None:
+    def check_transaction(self, topic: str, number: int) -> None:
+        """Raise IllegalStateError if the transaction with this number is not the current one any more."""
         if number != self.transaction_number:
             raise IllegalStateError(
                 f"topic {topic!r}: the transaction in which this call began has ended, and another one has begun, before all of the call's "
