@@ -150,6 +150,9 @@ class Arrived(NamedTuple):
     change: int | None
 
 
+COMPLETE = (lv.TransactionState.COMPLETE_COMMIT, lv.TransactionState.COMPLETE_ABORT, lv.TransactionState.EMPTY)
+
+
 class Kill(NamedTuple):
     """When the reader was killed: the position that was stored, and the ends of the partitions."""
 
@@ -223,6 +226,13 @@ class Reader:
         """Wait for the last change."""
         settings: dict[str, Any] = {"bootstrap_servers": self._kafka.bootstrap_servers, "isolation_level": "read_committed"}
         self.await_that(lambda: any(True for _ in lv.scan(self.topics[0], keys=[json.dumps([LAST])], **settings)), process)
+        # The partitions of a transaction get their markers one after another.
+        with lv.KafkaAdmin(bootstrap_servers=self._kafka.bootstrap_servers) as admin:
+
+            def is_complete() -> bool:
+                return all(one.state in COMPLETE for one in admin.list_transactions() if one.transactional_id == self.name)
+
+            self.await_that(is_complete, process)
 
     def await_that(self, happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         """Wait for something that the reader does."""
