@@ -136,13 +136,6 @@ def _filled(size: int, byte: int) -> pa.Buffer:
     return buffer
 
 
-_INNER: Mapping[int, Callable[[pa.DataType], list[pa.Field]]] = {
-    STRUCT: list,
-    LIST: lambda kind: [kind.value_field],
-    MAP: lambda kind: [kind.key_field, kind.item_field],
-}
-
-
 def _table(kind: pa.DataType) -> list[_Column]:
     """Return the columns for a type, in the order of the reader's table."""
     kinds: list[pa.DataType] = [kind]
@@ -184,16 +177,32 @@ class ColumnDecoder:
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a binary column."""
         try:
-            found = self._decoded(values) if len(values) else None
-        except pa.ArrowInvalid:
-            # Some text is not UTF-8, some decimal has too many digits, or some value does not fit `kind`.
-            found = None
+            found = self._decoded_or_split(values) if len(values) else None
+            row = -1 if found is None else found[1].index(True).as_py()
+            fault = None if row < 0 else RowFault(row, self._reason(values.slice(row, 1)))
         finally:
             self._reader.release()
-        return self._one_by_one.decode(values) if found is None else found
+        return self._one_by_one.decode(values) if found is None else DecodedRows(*found, fault)
 
-    def _decoded(self, values: pa.Array) -> DecodedRows | None:
-        """Return the columns; None if they have to be decoded value by value."""
+    def _decoded_or_split(self, values: pa.Array) -> tuple[pa.Array, pa.BooleanArray] | None:
+        """Return the rows, and which are malformed; None if they have to be decoded value by value.
+
+        Arrow refuses a whole column if some text is not UTF-8, some decimal has too many digits, or some value does not fit `kind`. A
+        binary search finds these values, so that whether a value is malformed does not depend on the other values.
+        """
+        try:
+            return self._decoded(values)
+        except pa.ArrowInvalid:
+            if len(values) == 1:
+                return pa.array([{} if pa.types.is_struct(self._kind) else None], self._kind), pa.array([True])
+        middle = len(values) // 2
+        first, second = (self._decoded_or_split(half) for half in (values.slice(0, middle), values.slice(middle)))
+        if first is None or second is None:
+            return None
+        return pa.concat_arrays([first[0], second[0]]), pa.concat_arrays([first[1], second[1]])
+
+    def _decoded(self, values: pa.Array) -> tuple[pa.Array, pa.BooleanArray] | None:
+        """Like _decoded_or_split(), but raise ArrowInvalid for a column that Arrow refuses."""
         malformed = bytearray(len(values))
         if not self._pass(values, malformed, fills=False):
             return None
@@ -205,10 +214,8 @@ class ColumnDecoder:
         self._pass(values, malformed, fills=True)
         rows = self._array(0)
         rows.validate(full=True)
-        row = malformed.find(1)
         flags = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(malformed)]).cast(pa.bool_())
-        found = rows if rows.type.equals(self._kind) else rows.cast(self._kind)
-        return DecodedRows(found, flags, None if row < 0 else RowFault(row, self._reason(values.slice(row, 1))))
+        return rows if rows.type.equals(self._kind) else rows.cast(self._kind), flags
 
     def _reason(self, value: pa.Array) -> str:
         """Return why a value is malformed."""

@@ -145,10 +145,14 @@ class ValueReader:
         """
         if self._counts_empty_parts:
             _EmptyParts(data, self._names, self._of_empty).skip(self._writer, begin)
-        source = BytesIO(data)
+        # fastavro does not notice that the data end within a field that it skips. With one byte more, it ends after the data then.
+        source = BytesIO(data + b"\0")
         source.seek(begin)
         value = self._read(source, self._writer, self._reader, return_named_type=self._names_branches)
-        if left := len(data) - source.tell():
+        left = len(data) - source.tell()
+        if left < 0:
+            raise EOFError("the data end within the value")
+        if left:
             raise LeftOverError(left)
         return value
 

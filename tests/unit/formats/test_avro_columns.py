@@ -288,6 +288,34 @@ def test_decimals_may_be_longer_than_they_need_to_be(size: int) -> None:
     assert fast.decode(far).malformed.to_pylist() == [True]
 
 
+def test_a_value_is_not_malformed_because_of_its_neighbours() -> None:
+    fields = [{"name": "s", "type": "string"}, {"name": "n", "type": "long"}]
+    writer = {"type": "record", "name": "R", "fields": fields}
+    fast, _ = both(writer, {**writer, "fields": fields[:1]})
+    # fastavro reads the number of eleven bytes.
+    skipped = [b"\2a" + b"\x80" * 10 + b"\0", b"\2a"]
+    good, no_text = b"\2a\0", b"\2\xff\0"
+    alone = fast.decode(pa.array([good, *skipped, good], pa.binary())).malformed.to_pylist()
+    found = fast.decode(pa.array([None, good, *skipped, good, no_text, good, no_text], pa.binary()))
+    assert alone == [False, True, True, False]
+    assert found.malformed.to_pylist() == [False, *alone, True, False, True]
+    assert found.rows.to_pylist() == [None, {"s": "a"}, {"s": None}, {"s": None}, {"s": "a"}, {"s": None}, {"s": "a"}, {"s": None}]
+
+
+@pytest.mark.parametrize("kind", ["string", "double", {"type": "fixed", "name": "F", "size": 4}])
+def test_a_field_that_is_skipped_has_all_its_bytes(kind: Any) -> None:
+    def of(*fields: Any) -> Any:
+        return {"type": "record", "name": "R", "fields": list(fields)}
+
+    number = {"name": "n", "type": "int"}
+    writer = of(number, {"name": "gone", "type": kind})
+    (value,) = encoded(writer, [{"n": 1, "gone": {"string": "abc", "double": 1.5}.get(str(kind), b"abcd")}])
+    for decoder in both(writer, of(number)):
+        assert value is not None
+        values = [value[:size] for size in range(1, len(value) + 1)]
+        assert decoder.decode(pa.array(values, pa.binary())).malformed.to_pylist() == [True] * (len(value) - 1) + [False]
+
+
 def test_what_has_no_steps_is_decoded_value_by_value() -> None:
     def planned(writer: Any, reader: Any | None = None) -> bool:
         of_writer, of_reader = (AvroSchema((json.dumps(schema),), "it") for schema in (writer, writer if reader is None else reader))
