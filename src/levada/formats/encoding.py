@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from levada.errors import SerializationError
-from levada.formats.writing import Encode, WriteFormat
+from levada.formats.writing import Encode, WriteFormat, cast
 from levada.record.columnar import open_reader
 
 Columns = Mapping[str, str | Sequence[str] | None]
@@ -61,19 +60,17 @@ def _path(side: str, given: str | Sequence[str]) -> str:
 
 
 def _in_plain_type(encode: Encode, kind: pa.DataType) -> Encode:
-    # Finer units of time are truncated, as send_arrow() does it with timestamps of records.
-    options = pc.CastOptions(kind, allow_time_truncate=True)
-
-    def cast(array: pa.Array) -> pa.Array:
+    def in_plain_type(array: pa.Array) -> pa.Array:
         try:
-            return array.cast(options=options)
+            # Finer units of time are truncated, as send_arrow() does it with timestamps of records.
+            return cast(array, kind)
         except pa.ArrowNotImplementedError:
             # Views, in some versions of pyarrow.
             return pa.array(array.to_pylist(), kind)
 
     def encode_plain(array: pa.Array) -> pa.Array:
         try:
-            return encode(array if array.type.equals(kind) else cast(array))
+            return encode(in_plain_type(array))
         except pa.ArrowException as fault:
             raise SerializationError(f"a column cannot be written as {kind}: {fault}") from fault
 

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from levada.errors import ConfigError, SerializationError
 from levada.formats.reading import Registry, client_of
@@ -70,7 +71,7 @@ def row_by_row(
 
     def encode(array: pa.Array) -> pa.Array:
         found: list[bytes | None] = []
-        for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
+        for row, value in enumerate(cast(array, as_numbers(array.type)).to_pylist()):
             try:
                 found.append(None if value is None else write(value))
             except errors as fault:
@@ -106,3 +107,34 @@ def as_numbers(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(as_numbers(kind.value_type))
     return kind
+
+
+def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as another type with the same fields; finer units of time are truncated.
+
+    Within a struct or a list, pyarrow's own cast returns too few nulls of a slice, and the wrong elements of list views.
+    """
+    if array.type.equals(kind):
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return cast(array.storage, kind)
+    if pa.types.is_struct(kind):
+        children = [cast(child, inner.type) for child, inner in zip(array.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    if pa.types.is_map(kind):
+        valid = array.drop_null()
+        begin, end = valid.offsets[0].as_py(), valid.offsets[-1].as_py()
+        keys, items = valid.keys.slice(begin, end - begin), valid.items.slice(begin, end - begin)
+        return pa.MapArray.from_arrays(_offsets(array), cast(keys, kind.key_type), cast(items, kind.item_type), kind)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(_offsets(array), cast(array.flatten(), kind.value_type), kind)
+    return array.cast(options=pc.CastOptions(kind, allow_time_truncate=True))
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Return where the elements of each row begin and end, without those of null rows; null for null rows."""
+    is_map = pa.types.is_map(array.type)
+    lengths = pc.subtract(array.offsets[1:], array.offsets[:-1]) if is_map else pc.list_value_length(array).cast(pa.int32())
+    ends = pc.cumulative_sum(pc.if_else(array.is_null(), pa.scalar(0, pa.int32()), lengths))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pc.if_else(pa.concat_arrays([array.is_null(), pa.array([False])]), pa.scalar(None, pa.int32()), offsets)
