@@ -260,6 +260,22 @@ class TestEvolution:
         tables = [part.to_table() for part in parts]
         assert [row["value"]["gone"] for table in tables for row in table.to_pylist()] == ["x"] * 4
 
+    def test_another_topic_has_its_own_newest_schema(
+        self, put: Put, registry: EmbeddedRegistry, register: Any, kafka: EmbeddedKafka
+    ) -> None:
+        topics = [f"t{next(NUMBERS)}" for _ in range(2)]
+        for topic, field in zip(topics, ("a", "b"), strict=True):
+            schema = record(**{field: "int"})
+            put(encoded(schema, {field: 1}, register(topic, schema)), topic=topic)
+        found = []
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+            for topic in topics:
+                consumer.assign([lv.TopicPartition(topic, 0)])
+                consumer.seek_to_beginning()
+                formats: Any = {"value_format": "confluent-avro", "schema_registry_url": registry.url}
+                found += consumer.poll_arrow(timeout=10, columns=["value"], **formats).to_pylist()
+        assert found == [{"value": {"a": 1}}, {"value": {"b": 1}}]
+
 
 class TestBadValues:
     SCHEMA = pa.schema({"n": pa.int32(), "s": pa.string()})
@@ -512,6 +528,21 @@ class TestWriting:
                 given: Any = {"value_format": "confluent-avro", "schema_registry_url": registry.url}
                 producer.send_arrow(topic, pa.table({"n": [number]}), value=["n"], **given).result(timeout=10)
         assert len(registry.requests) == before + 1
+
+    def test_each_call_has_its_own_format(self, kafka: EmbeddedKafka, read: Any) -> None:
+        topic = f"t{next(NUMBERS)}"
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+
+            class Threads(dict[str, Any]):
+                """Another thread sends to the same topic as soon as the format of a call is known."""
+
+                def __setitem__(self, name: str, given: Any) -> None:
+                    producer._producing._writers = {}
+                    producer.send_arrow(topic, pa.table({"s": ["other"]}), value="s", value_format="string").result(timeout=10)
+
+            producer._producing._writers = Threads()
+            producer.send_arrow(topic, pa.table({"s": ["mine"]}), value=["s"], value_format="json").result(timeout=10)
+        assert read(topic, value_format="string") == ["other", '{"s":"mine"}']
 
     @pytest.mark.parametrize(
         ("given", "error", "text"),

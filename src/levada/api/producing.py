@@ -267,13 +267,15 @@ class Producing:
             from levada.formats.options import writers
         topic_name(topic)
         try:
-            if self._writers.get(topic, (None,))[0] != formats:
+            asked, pinned = self._writers.get(topic, (None, None))
+            if asked != formats:
                 chosen = writers(formats, topic)
                 if missing := [side for side in chosen if columns[side] is None]:
                     raise ConfigError(f"{missing[0]}_format is for the column that {missing[0]} names; name one")
                 pinned = yield Compute(lambda: {side: one.pinned() for side, one in chosen.items()}, may_block=True)
                 self._writers[topic] = formats, pinned
-            table, names = yield Compute(partial(encoded, data, columns, self._writers[topic][1]), may_block=True)
+            # Not those of `_writers`: another thread may have replaced them.
+            table, names = yield Compute(partial(encoded, data, columns, pinned), may_block=True)
         except KafkaError as error:
             not_written(error)
             raise

@@ -561,9 +561,9 @@ class Consuming:
         self, columns: Sequence[str] | None, text: Sequence[str], formats: Mapping[str, Any]
     ) -> CallerFlow[tuple[Sequence[str], Callable[[Any], Any]]]:
         """Return the columns to read, and a function that decodes keys and values among them. The first call may ask the registry."""
-        asked = None if columns is None else column_names(columns), text_columns(text), formats
+        topics = self.subscribing.subscription() or {tp.topic for tp in self.assignment()}
+        asked = None if columns is None else column_names(columns), text_columns(text), formats, topics
         if self._typed is None or self._typed[0] != asked:
-            topics = self.subscribing.subscription() or {tp.topic for tp in self.assignment()}
             typed = typed_columns(asked[0], asked[1], formats, sorted(topics))
             self._typed = asked, typed.needed, (yield Compute(typed.decoder, may_block=True))
         return self._typed[1:]
