@@ -334,11 +334,13 @@ class TestRegistry:
         put(encoded(self.SCHEMA, {"n": 1}, schema_id), topic=topic)
         with SchemaRegistryClient(schema_registry_url=registry.url, max_retries=0, default_api_timeout_ms=2_000) as client:
             formats = {"value_format": "confluent-avro", "value_schema": self.SCHEMA, "registry": client, "mode": "PERMISSIVE"}
-            registry.faults.answer(401)
-            with pytest.raises(RecordDeserializationError, match=rf"{topic}-0 at offset 0: .* schema id {schema_id}, ") as failed:
-                read(topic, **formats)
-            assert isinstance(failed.value.__cause__, RegistryAnswerError)
-            assert not failed.value.retriable
+            # A registry that does not know an id answers 404 with a code of its own.
+            for status in (401, 404):
+                registry.faults.answer(status)
+                with pytest.raises(RecordDeserializationError, match=rf"{topic}-0 at offset 0: .* schema id {schema_id}, ") as failed:
+                    read(topic, **formats)
+                assert isinstance(failed.value.__cause__, RegistryAnswerError)
+                assert not failed.value.retriable
             assert read(topic, **formats) == [{"n": 1}]
 
     def test_that_is_down_is_reported_before_anything_is_read(self, put: Put, read: Any) -> None:

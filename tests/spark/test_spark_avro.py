@@ -154,7 +154,7 @@ def test_what_is_no_such_avro_is_malformed_and_leaves_the_rest_alone() -> None:
         {"n": None, "p": None},
         {"n": 1, "p": 5},
     ]
-    assert (found.fault.row, found.fault.reason) == (1, "not of its Avro schema: EOFError")
+    assert (found.fault.row, found.fault.reason) == (1, "not of its Avro schema: EOFError: the data end within the value")
     assert decoded(avro(schema), [good + b"x"]).fault.reason == "not of its Avro schema: 1 bytes are left over"
     found = decoded(avro(record(t=logical("long", "timestamp-millis"))), [beyond] + [b"\0"] * 5 + [beyond])
     assert found.malformed.to_pylist() == [True, False, False, False, False, False, True]

@@ -133,6 +133,9 @@ class WriterSchemas:
                 return _reading(schema_id, writer, self._reader)
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
+            if missing.error_code == missing.status:
+                # Not an answer of a registry, but of a proxy, or of a server where the address leads to.
+                raise SchemaLookupError(schema_id) from missing
             why = f"which the registry does not know ({missing.url})"
         except (ConfigError, RecursionError) as fault:
             why = f"which is not read: {fault}"

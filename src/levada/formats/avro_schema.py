@@ -119,11 +119,13 @@ class AvroSchema:
 
 
 def renamed(schema: Any) -> Any:
-    """Return a schema document with all logical types except decimal renamed."""
+    """Return a schema document with all logical types except decimal renamed, and with null as a name."""
     if isinstance(schema, list):
         return [renamed(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("type") == "null" and "name" not in schema:
+        return "null"
     changed = {key: renamed(inner) if key in ("type", "items", "values") else inner for key, inner in schema.items()}
     if "fields" in changed:
         changed["fields"] = [renamed(inner) for inner in changed["fields"]]

@@ -148,11 +148,15 @@ class ValueReader:
         # fastavro does not notice that the data end within a field that it skips. With one byte more, it ends after the data then.
         source = BytesIO(data + b"\0")
         source.seek(begin)
-        value = self._read(source, self._writer, self._reader, return_named_type=self._names_branches)
-        left = len(data) - source.tell()
-        if left < 0:
+        try:
+            value = self._read(source, self._writer, self._reader, return_named_type=self._names_branches)
+        except Exception as fault:
+            if source.tell() > len(data):
+                raise EOFError("the data end within the value") from fault
+            raise
+        if source.tell() > len(data):
             raise EOFError("the data end within the value")
-        if left:
+        if left := len(data) - source.tell():
             raise LeftOverError(left)
         return value
 

@@ -316,6 +316,15 @@ def test_a_field_that_is_skipped_has_all_its_bytes(kind: Any) -> None:
         assert decoder.decode(pa.array(values, pa.binary())).malformed.to_pylist() == [True] * (len(value) - 1) + [False]
 
 
+def test_null_may_be_written_as_an_object() -> None:
+    def of(null: Any) -> Any:
+        return {"type": "record", "name": "R", "fields": [{"name": "n", "type": null}, {"name": "x", "type": [null, "int"]}]}
+
+    fast, slow = both(of({"type": "null"}), of("null"))
+    values = pa.array(encoded(of("null"), [{"n": None, "x": None}, {"n": None, "x": 5}]), pa.binary())
+    assert fast.decode(values).rows.to_pylist() == [{"n": None, "x": None}, {"n": None, "x": 5}] == slow.decode(values).rows.to_pylist()
+
+
 def test_what_has_no_steps_is_decoded_value_by_value() -> None:
     def planned(writer: Any, reader: Any | None = None) -> bool:
         of_writer, of_reader = (AvroSchema((json.dumps(schema),), "it") for schema in (writer, writer if reader is None else reader))
