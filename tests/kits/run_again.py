@@ -20,7 +20,7 @@ SHAKY = "shaky"
 PASSED = re.compile(r"^=.* (\d+) passed\b.* =+$", re.MULTILINE)
 """Matches the last line of a pytest report. Group 1 is the number of passed tests."""
 
-GROUP = re.compile(r"@[^]/:]*$")
+GROUP = re.compile(r"@[^]@]*$")
 """Matches the group that xdist appends to the id of a test. Reports of pytest 9.2 and later lack it."""
 
 

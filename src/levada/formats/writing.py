@@ -8,7 +8,6 @@ from datetime import date
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from levada.errors import ConfigError, SerializationError
 from levada.formats.reading import Registry, client_of
@@ -116,6 +115,9 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if array.type.equals(kind):
         return array
+    # Spark's driver plans without it.
+    import pyarrow.compute as pc
+
     if isinstance(array, pa.ExtensionArray):
         return cast(array.storage, kind)
     if pa.types.is_struct(kind):
@@ -133,6 +135,8 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _offsets(array: pa.Array) -> pa.Array:
     """Return where the elements of each row begin and end, without those of null rows; null for null rows."""
+    import pyarrow.compute as pc
+
     is_map = pa.types.is_map(array.type)
     lengths = pc.subtract(array.offsets[1:], array.offsets[:-1]) if is_map else pc.list_value_length(array).cast(pa.int32())
     ends = pc.cumulative_sum(pc.if_else(array.is_null(), pa.scalar(0, pa.int32()), lengths))

@@ -18,7 +18,7 @@ SHAKY = """
 from pathlib import Path
 import pytest
 
-@pytest.mark.xdist_group("some-group")
+@pytest.mark.xdist_group("tests/some_group.py")
 @pytest.mark.parametrize("name", ["a@b"])
 def test_shaky(name):
     been_here = Path(__file__).with_name("been here")
