@@ -255,6 +255,7 @@ docs: setup
 	$(BIN)/python tools/benchmarks.py > docs/benchmarks.svg
 	$(BIN)/python -m levada.cli.document > docs/CLI.md
 	$(BIN)/python tools/recording.py > docs/recording.svg
+	$(BIN)/python tools/top_picture.py > docs/top.svg
 	$(BIN)/python tools/requirements.py
 
 # Without Java, or where the demo fails, the site shows the chart that is committed.

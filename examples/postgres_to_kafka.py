@@ -101,7 +101,7 @@ def read(database: psycopg.Connection[Any], slot: str, after: Position) -> Itera
     """Yield what a slot has after a position. Each query begins at the confirmed one, so it may return changes that are on their way."""
     for type, loader in LOADERS.items():
         database.adapters.register_loader(type, loader)
-    # A reader that was killed leaves the slot behind its position in Kafka. Queries that end before that would return nothing new for ever.
+    # A killed reader may leave the slot behind its position in Kafka. PEEK would then return only changes that are in Kafka already.
     database.execute(ADVANCE, (after[0], slot))
     while True:
         for step in steps(database.execute(PEEK, (slot, slot), binary=True).fetchall(), Transformer(database)):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
@@ -21,6 +23,7 @@ from levada.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from levada.producer.append.appender import CODES_KEPT
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import EmbeddedKafka
 
@@ -559,3 +562,20 @@ def test_what_partitions_for_returns_can_be_assigned(consumer: lv.KafkaConsumer)
     assert consumer.assignment() == {TP}
     with pytest.raises(TypeError, match=r"expected a list of TopicPartition, got PartitionInfo"):
         consumer.assign(partitions[0])  # type: ignore[arg-type]
+
+
+def test_the_code_of_callbacks_is_not_kept_for_ever(producer: lv.KafkaProducer[Any, Any]) -> None:
+    """A program may compile a function for each record."""
+
+    def send() -> weakref.ref[Any]:
+        names: dict[str, Any] = {}
+        exec("def written(metadata, error): pass", names)
+        producer.send("orders", b"v", on_delivery=names["written"])
+        return weakref.ref(names["written"].__code__)
+
+    first = send()
+    for _ in range(CODES_KEPT + 1):
+        send()
+    producer.flush(timeout=60)
+    gc.collect()
+    assert first() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -27,6 +27,12 @@ _SOURCES = typer.Argument(
 Sources = Annotated[list[str], _SOURCES]
 SourcesIfAny = Annotated[list[str] | None, _SOURCES]
 OnDecodeError = Annotated[str, typer.Option("--on-decode-error", help="With --schema, for records in another format: raise, skip or null.")]
+
+
+def schemas(help: str) -> Any:
+    """Return the option that names the kinds of keys and values."""
+    return typer.Option("-s", "--schema", metavar="[key=|value=]KIND", help=help)
+
 
 _NOBODYS = ("Unknown", "Any")
 

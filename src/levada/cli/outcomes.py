@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -47,6 +47,16 @@ def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:
 
 
 @contextmanager
+def _filtered(handlers: Iterable[logging.Handler], is_shown: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    """Let handlers take only the log lines for which a function returns True, until the block ends."""
+    with ExitStack() as stack:
+        for handler in handlers:
+            handler.addFilter(is_shown)
+            stack.callback(handler.removeFilter, is_shown)
+        yield
+
+
+@contextmanager
 def failures_told_once() -> Iterator[None]:
     """Hold back a producer's warning about failed records until the block ends. If the block raises an error, drop the warning."""
     held: list[logging.LogRecord] = []
@@ -59,13 +69,8 @@ def failures_told_once() -> Iterator[None]:
         return False
 
     handlers = logging.getLogger("levada").handlers[:]
-    for handler in handlers:
-        handler.addFilter(is_shown)
-    try:
+    with _filtered(handlers, is_shown):
         yield
-    finally:
-        for handler in handlers:
-            handler.removeFilter(is_shown)
     for line, handler in product(held, handlers):
         handler.handle(line)
 
@@ -81,14 +86,10 @@ def skips_counted(invocation: Invocation) -> Iterator[None]:
         seen.append(line)
         return len(seen) <= MOST_SKIPS
 
-    handlers = logging.getLogger("levada").handlers[:1]
-    for handler in handlers:
-        handler.addFilter(is_shown)
     try:
-        yield
+        with _filtered(logging.getLogger("levada").handlers[:1], is_shown):
+            yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(is_shown)
         if (more := len(seen) - MOST_SKIPS) > 0:
             invocation.say(f"{counted(more, 'more record')} skipped")
 

@@ -94,14 +94,18 @@ def _checked(given: _Side, made: Format) -> Format:
 def _json_schema(given: _Side) -> Format:
     from levada.formats.json_schema import JsonSchemaFormat
 
-    if _is_latest(given):
+    if _reads_latest(given):
         return JsonSchemaFormat(given.registry(), given.subject(), given.name("subject"))
     return _checked(given, JsonSchemaFormat(None, None, given.name("schema"), _fields(given)))
 
 
 def _is_latest(given: _Side) -> bool:
     schema = given.get("schema")
-    if schema is None or (isinstance(schema, str) and schema == LATEST):
+    return schema is None or (isinstance(schema, str) and schema == LATEST)
+
+
+def _reads_latest(given: _Side) -> bool:
+    if _is_latest(given):
         return True
     if given.get("subject") is not None:
         raise ConfigError(f"{given.name('schema')} and {given.name('subject')} exclude each other: both name the reader's schema")
@@ -137,7 +141,7 @@ def _confluent_avro(given: _Side) -> Format:
     from levada.formats.avro import ConfluentAvroFormat
 
     registry = given.registry()
-    if _is_latest(given):
+    if _reads_latest(given):
         return ConfluentAvroFormat(registry, given.subject(), given.name("subject"))
     return ConfluentAvroFormat(registry, None, given.name("schema"), _avro_schema(given))
 
@@ -196,20 +200,15 @@ def _write_json(given: _Side) -> WriteFormat:
 def _write_json_schema(given: _Side) -> WriteFormat:
     from levada.formats.json_schema import JsonSchemaWriter
 
-    schema = None if _is_newest(given) else given.get("schema")
+    schema = None if _is_latest(given) else given.get("schema")
     if not isinstance(schema, str | Mapping | None):
         raise ConfigError(f"{given.name('schema')}: a JSON Schema is JSON text or a dict, got {schema!r}")
     text = json.dumps(schema) if isinstance(schema, Mapping) else schema
     return JsonSchemaWriter(given.registry(), given.subject(), _option(given), text, given.registers())
 
 
-def _is_newest(given: _Side) -> bool:
-    schema = given.get("schema")
-    return schema is None or (isinstance(schema, str) and schema == LATEST)
-
-
 def _option(given: _Side) -> str:
-    return given.name("subject" if _is_newest(given) else "schema")
+    return given.name("subject" if _is_latest(given) else "schema")
 
 
 def _write_string(given: _Side) -> WriteFormat:
@@ -225,7 +224,7 @@ def _write_avro(given: _Side) -> WriteFormat:
 def _write_confluent_avro(given: _Side) -> WriteFormat:
     from levada.formats.avro_writing import ConfluentAvroWriter
 
-    schema = None if _is_newest(given) else _avro_schema(given)
+    schema = None if _is_latest(given) else _avro_schema(given)
     return ConfluentAvroWriter(given.registry(), given.subject(), _option(given), schema, given.registers())
 
 

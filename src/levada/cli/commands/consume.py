@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Option
 
-from levada.cli.arguments import OnDecodeError, SourcesIfAny, as_typed, pattern_of
+from levada.cli.arguments import OnDecodeError, SourcesIfAny, as_typed, pattern_of, schemas
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
@@ -121,9 +121,7 @@ def consume(
     group: Annotated[str | None, Option("-G", "--group", help="Join this group, and commit the offsets of printed records.")] = None,
     key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
     value: Annotated[str | None, Option("--value", help="Only records with this text in the value.")] = None,
-    schema: Annotated[
-        list[str] | None, Option("-s", "--schema", metavar="[key=|value=]KIND", help=f"Format of keys and values: {', '.join(KINDS)}.")
-    ] = None,
+    schema: Annotated[list[str] | None, schemas(f"Format of keys and values: {', '.join(KINDS)}.")] = None,
     on_decode_error: OnDecodeError = "raise",
     header: Annotated[
         list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; repeat it for more.")

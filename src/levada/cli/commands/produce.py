@@ -17,7 +17,7 @@ from typer import Argument, Option
 
 from levada.base.clock import SystemClock
 from levada.base.text import did_you_mean
-from levada.cli.arguments import as_typed, check_partitions
+from levada.cli.arguments import as_typed, check_partitions, schemas
 from levada.cli.command import command
 from levada.cli.exits import CommandError, Exit, exit_of, text_of
 from levada.cli.invocation import Invocation
@@ -121,13 +121,7 @@ Timestamp = Annotated[
     str | None, Option("--timestamp", metavar="TIME", help="Timestamp of records without a timestamp, such as 2026-11-01T10:00.")
 ]
 Schemas = Annotated[
-    list[str] | None,
-    Option(
-        "-s",
-        "--schema",
-        metavar="[key=|value=]KIND",
-        help=f"Keys and values are JSON; write them in the newest schema of the registry: {', '.join(KINDS)}.",
-    ),
+    list[str] | None, schemas(f"Keys and values are JSON; write them in the newest schema of the registry: {', '.join(KINDS)}.")
 ]
 
 

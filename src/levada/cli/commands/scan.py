@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from levada.base.text import did_you_mean
-from levada.cli.arguments import OnDecodeError, Sources
+from levada.cli.arguments import OnDecodeError, Sources, schemas
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
@@ -36,15 +36,7 @@ WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
 
 
-Schemas = Annotated[
-    list[str] | None,
-    Option(
-        "-s",
-        "--schema",
-        metavar="[key=|value=]KIND",
-        help=f"Write columns with the fields of a registry's schema: {', '.join(OF_COLUMNS)}.",
-    ),
-]
+Schemas = Annotated[list[str] | None, schemas(f"Write columns with the fields of a registry's schema: {', '.join(OF_COLUMNS)}.")]
 
 
 class Scanned(NamedTuple):

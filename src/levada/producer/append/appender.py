@@ -56,6 +56,8 @@ RECORD_OVERHEAD = 96
 # The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
+CODES_KEPT = 1_000
+"""For how many callbacks it is kept that they can be called. Programs that compile functions all the time have more."""
 ERROR_FIRST = frozenset((error, message) for error in ("err", "error") for message in ("msg", "message"))
 """Names of the parameters of a callback that is written for another client."""
 
@@ -216,6 +218,8 @@ class Appender:
         if code not in self._codes:
             if not is_callback(callback):
                 return False
+            if len(self._codes) >= CODES_KEPT:
+                self._codes.clear()
             # While the code is kept, no other one can have its address.
             self._codes[code] = callback.__code__
         self._code = code
