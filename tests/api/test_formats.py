@@ -509,17 +509,20 @@ class TestWriting:
             e={"type": "enum", "name": "E", "symbols": ["A"]},
             l={"type": "array", "items": "long"},
             t=logical("int", "time-millis"),
+            u=logical("long", "time-micros"),
         )
         data = pa.table(
             {
                 "s": pa.array(["x"], pa.large_string()),
                 "e": pa.array(["A"]).dictionary_encode(),
                 "l": pa.array([[1]], pa.large_list(pa.uint16())),
-                "t": pa.array([dt.time(1)], pa.time32("ms")),
+                "t": pa.array([dt.time(1)], pa.time32("s")),
+                "u": pa.array([dt.time(1)], pa.time64("ns")),
             }
         )
-        topic = send(data, value=["s", "e", "l", "t"], value_format="avro", value_schema=schema)
-        assert read(topic, value_format="avro", value_schema=schema) == [{"s": "x", "e": "A", "l": [1], "t": dt.time(1)}] * 2
+        topic = send(data, value=data.column_names, value_format="avro", value_schema=schema)
+        row = {"s": "x", "e": "A", "l": [1], "t": dt.time(1), "u": dt.time(1)}
+        assert read(topic, value_format="avro", value_schema=schema) == [row] * 2
 
     def test_the_newest_schema_is_asked_for_once(self, registry: EmbeddedRegistry, register: Any, kafka: EmbeddedKafka) -> None:
         topic = f"t{next(NUMBERS)}"

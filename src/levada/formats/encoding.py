@@ -100,6 +100,8 @@ _PLAIN: Sequence[tuple[Iterable[Callable[[pa.DataType], bool]], pa.DataType]] = 
     ((pa.types.is_large_string, pa.types.is_string_view), pa.string()),
     ((pa.types.is_large_binary, pa.types.is_binary_view), pa.binary()),
     ((pa.types.is_date64,), pa.date32()),
+    ((pa.types.is_time32,), pa.time32("ms")),
+    ((pa.types.is_time64,), pa.time64("us")),
     ((pa.types.is_duration,), pa.duration("us")),
     ((pa.types.is_uint8,), pa.int16()),
     ((pa.types.is_uint16,), pa.int32()),

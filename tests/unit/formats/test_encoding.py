@@ -24,6 +24,8 @@ NOON = dt.datetime(2024, 1, 2, 12, tzinfo=dt.UTC)
         (pa.list_view(pa.int32()), [[1, 2], None, [3]]),
         (pa.large_list_view(pa.large_string()), [[], ["a", None], ["b"]]),
         (pa.list_(pa.timestamp("s", "UTC"), 2), [[NOON, None], None, [None, NOON]]),
+        (pa.list_(pa.time64("ns")), [[dt.time(1, 2, 3, 4)], None, [None]]),
+        (pa.time32("s"), [dt.time(1, 2, 3), None, None]),
         (pa.map_(pa.large_string(), pa.large_list(pa.null())), [[("a", [None]), ("b", None)], None, [("c", [None, None])]]),
         (pa.struct({"n": pa.null(), "d": pa.uint8()}), [{"n": None, "d": 1}, None, {"n": None, "d": 2}]),
     ],
