@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from levada.formats.avro_conversion import fields_of, named, resolves
 from levada.formats.avro_reader import AvroReader, AvroSteps
@@ -188,13 +189,14 @@ class ColumnDecoder:
         """Return the rows, and which are malformed; None if they have to be decoded value by value.
 
         Arrow refuses a whole column if some text is not UTF-8, some decimal has too many digits, or some value does not fit `kind`. A
-        binary search finds these values, so that whether a value is malformed does not depend on the other values.
+        binary search finds these values, so that a row does not depend on the other values.
         """
         try:
             return self._decoded(values)
         except pa.ArrowInvalid:
             if len(values) == 1:
-                return pa.array([{} if pa.types.is_struct(self._kind) else None], self._kind), pa.array([True])
+                found = self._one_by_one.decode(values)
+                return found.rows, found.malformed
         middle = len(values) // 2
         first, second = (self._decoded_or_split(half) for half in (values.slice(0, middle), values.slice(middle)))
         if first is None or second is None:
@@ -248,7 +250,18 @@ class ColumnDecoder:
         plan = self._columns[index].plan
         children = [self._array(child) for child in range(plan.first, plan.first + plan.children)]
         rows, nulls, _ = self._reader.sizes(index)
-        return self._columns[index].array(rows, nulls, children)
+        found = self._columns[index].array(rows, nulls, children)
+        if plan.kind == MAP and self._reader.may_have_key_twice and _has_key_twice(found):
+            # fastavro returns the last value of a key.
+            raise pa.ArrowInvalid("a map has a key twice, which some programs do not read")
+        return found
+
+
+def _has_key_twice(maps: pa.MapArray) -> bool:
+    rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys))
+    keys = maps.keys.dictionary_encode()
+    pairs = pc.add(pc.multiply(rows, len(keys.dictionary)), keys.indices.cast(pa.int64()))
+    return bool(pc.count_distinct(pairs).as_py() < len(pairs))
 
 
 def steps_of(writer: ParsedSchema, reader: ParsedSchema, built: pa.DataType) -> AvroSteps | None:

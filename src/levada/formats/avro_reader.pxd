@@ -4,7 +4,7 @@ cimport cython
 
 cdef int NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP
 cdef int NULL, FLAG, WHOLE, REAL_4, REAL_8, BYTES, BYTES_N, DECIMAL, DECIMAL_N, ENUM, UNION, RECORD, ARRAY, PAIRS, REFUSED, DEFAULT, SYMBOL
-cdef Py_ssize_t HEADER_SIZE, DECIMAL_SIZE, MALFORMED
+cdef Py_ssize_t HEADER_SIZE, DECIMAL_SIZE, MALFORMED, MOST_COMPARED
 cdef long long MOST_INT, LEAST_INT, MOST_LONG
 cdef int MOST_SHIFT
 cdef bint LITTLE
@@ -57,6 +57,7 @@ cdef class AvroReader:
     cdef long long schema_id
     cdef readonly long long wanted_id
     cdef readonly Py_ssize_t rows, row
+    cdef readonly bint may_have_key_twice
 
     cdef inline avro_column* column(self, Py_ssize_t index) noexcept nogil
     cdef inline avro_step* step(self, Py_ssize_t index) noexcept nogil
@@ -108,3 +109,7 @@ cdef class AvroReader:
     cdef bint put_decimal(self, avro_column* column, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) noexcept nogil
     @cython.locals(count=cython.longlong, _=cython.longlong, place=Py_ssize_t, column="avro_column*")
     cdef Py_ssize_t read_blocks(self, avro_step* step, const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(one=Py_ssize_t, other=Py_ssize_t)
+    cdef void compare_keys(self, avro_column* keys, Py_ssize_t first) noexcept nogil
+    @cython.locals(begin=Py_ssize_t, second=Py_ssize_t, size=Py_ssize_t)
+    cdef bint are_equal(self, avro_column* column, Py_ssize_t one, Py_ssize_t other) noexcept nogil

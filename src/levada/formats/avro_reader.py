@@ -26,7 +26,7 @@ else:
 from levada.formats.avro_steps import COLUMN_KINDS, STEP_KINDS, ColumnPlan, Step
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy, memset  # type: ignore[import-untyped]
+    from cython.cimports.libc.string import memcmp, memcpy, memset  # type: ignore[import-untyped]
 else:
     from struct import Struct
 
@@ -47,6 +47,8 @@ LITTLE = sys.byteorder == "little"
 # A number takes at most ten bytes.
 MOST_SHIFT = 63
 MALFORMED = -1
+# The most keys of a map that are compared with each other.
+MOST_COMPARED = 64
 
 
 if not cython.compiled:
@@ -146,6 +148,7 @@ class AvroReader:
         else:
             self.source = self.source_view
         self.first, self.rows, self.row, self.fills = first, rows, 0, fills
+        self.may_have_key_twice = False
         for index in range(self.count):
             column = self.column(index)
             column.rows = column.nulls = column.size = 0
@@ -519,5 +522,27 @@ class AvroReader:
             column = self.column(step.column)
             if self.fills:
                 column.offsets[column.rows + 1] = self.column(column.first).rows
+                if step.kind == PAIRS:
+                    self.compare_keys(self.column(column.first), column.offsets[column.rows])
             column.rows += 1
         return at
+
+    def compare_keys(self, keys: Any, first: int) -> None:
+        """Note if a map, whose keys stand in their column from row `first` on, has a key twice, or too many keys to compare all."""
+        if keys.rows - first > MOST_COMPARED:
+            self.may_have_key_twice = True
+            return
+        for one in range(first + 1, keys.rows):
+            for other in range(first, one):
+                if self.are_equal(keys, one, other):
+                    self.may_have_key_twice = True
+
+    def are_equal(self, column: Any, one: int, other: int) -> Any:
+        """Whether two rows of text are equal."""
+        begin, size = column.offsets[one], column.offsets[one + 1] - column.offsets[one]
+        second = column.offsets[other]
+        if column.offsets[other + 1] - second != size:
+            return False
+        if cython.compiled:
+            return memcmp(column.data + begin, column.data + second, size) == 0
+        return column.data[begin : begin + size] == column.data[second : second + size]

@@ -325,6 +325,22 @@ def test_null_may_be_written_as_an_object() -> None:
     assert fast.decode(values).rows.to_pylist() == [{"n": None, "x": None}, {"n": None, "x": 5}] == slow.decode(values).rows.to_pylist()
 
 
+def test_a_map_has_each_key_once() -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "m", "type": {"type": "array", "items": {"type": "map", "values": "int"}}}],
+    }
+    fast, slow = both(schema, schema)
+    good, large = encoded(schema, [{"m": [{"a": 1}, {"a": 1, "b": 2}, {}]}, {"m": [{f"k{number}": number for number in range(100)}]}])
+    assert large is not None
+    values = [good, b"\2\4\2a\2\2b\4\2\2a\6\0\0", None, large, large.replace(b"k98", b"k97"), good]
+    rows = fast.decode(pa.array(values, pa.binary())).rows.to_pylist()
+    assert rows[1] == {"m": [[("a", 3), ("b", 2)]]}
+    assert rows[4]["m"][0][-2:] == [("k97", 98), ("k99", 99)]
+    assert rows == slow.decode(pa.array(values, pa.binary())).rows.to_pylist()
+
+
 def test_what_has_no_steps_is_decoded_value_by_value() -> None:
     def planned(writer: Any, reader: Any | None = None) -> bool:
         of_writer, of_reader = (AvroSchema((json.dumps(schema),), "it") for schema in (writer, writer if reader is None else reader))
