@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -200,6 +201,55 @@ def test_a_group_whose_records_were_deleted(kafka: Any, new_topic: Callable[...,
         admin.delete_records({tp: 1})
     fault = next(one for one in faults(settings, topics=[topic], groups=[topic]) if one.status is Status.FAILED)
     assert f"it has not read 1 offset that retention deleted, in {topic}-0" in fault.found
+
+
+def test_a_member_that_commits_nothing(kafka: Any, new_topic: Callable[..., str]) -> None:
+    settings, topic = {"bootstrap_servers": kafka.bootstrap_servers}, new_topic(kafka)
+    tp = lv.TopicPartition(topic, 0)
+    with lv.KafkaProducer(settings) as producer:
+        for _ in range(3):
+            producer.send(topic, b"v", partition=0, timestamp=now_ms() - 120_000)
+    with reading(settings, topic, partitions=1) as consumer:
+        consumer.commit({tp: 1})
+        (fault,) = faults(settings, topics=[topic], groups=[topic], watch_s=0.1)
+    assert (fault.step, fault.status) == (Step.GROUPS, Status.FAILED)
+    assert f"member stuck-1 on 127.0.0.1 commits nothing in {topic}-0: 2 records to read" in fault.found
+    assert f"levada consume {topic} -p 0 -o 1 -c 1" in fault.advice
+
+
+def test_a_member_that_falls_behind_in_a_hot_partition(embedded: EmbeddedKafka, new_topic: Callable[..., str]) -> None:
+    settings, topic = {"bootstrap_servers": embedded.bootstrap_servers}, new_topic(embedded, partitions=2)
+    tp = lv.TopicPartition(topic, 0)
+    with lv.KafkaProducer(settings) as producer:
+        for _ in range(10):
+            producer.send(topic, b"v", partition=0, timestamp=now_ms() - 120_000)
+        for partition in (0,) * 9 + (1,):
+            producer.send(topic, b"v", partition=partition)
+    with reading(settings, topic, partitions=2) as consumer:
+        offsets = iter(range(10))
+
+        def commits_meanwhile() -> int:
+            # doctor asks for the time between its looks.
+            consumer.commit({tp: next(offsets)})
+            return now_ms()
+
+        (fault,) = faults(settings, commits_meanwhile, topics=[topic], groups=[topic])
+    assert (fault.step, fault.status) == (Step.GROUPS, Status.WARNING)
+    assert f"stuck-1 is more than 60 s behind in {topic}-0" in fault.found
+    assert f"90% of the new records of {topic} are in this one of 2 partitions" in fault.found
+
+
+@contextmanager
+def reading(settings: Mapping[str, Any], topic: str, *, partitions: int) -> Iterator[lv.KafkaConsumer[Any, Any]]:
+    """A member of a group named as the topic, with all of its partitions. It commits nothing of itself."""
+    more = {"client_id": "stuck-1", "group_id": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with lv.KafkaConsumer({**settings, **more}) as consumer:
+        consumer.subscribe([topic])
+        deadline_s = time.monotonic() + 30
+        while len(consumer.assignment()) < partitions:
+            consumer.poll(0.2)
+            assert time.monotonic() < deadline_s
+        yield consumer
 
 
 def test_a_group_that_does_not_exist(embedded: EmbeddedKafka) -> None:

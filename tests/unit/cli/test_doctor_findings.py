@@ -9,7 +9,7 @@ from levada.cli.doctor import cluster, connecting, groups
 from levada.cli.doctor.findings import Finding, Status, Step, worst
 from levada.cli.doctor.listener import Listener, Speaks, mismatch
 from levada.cli.doctor.probe import Reached, Resolved
-from levada.cli.lag import LogEnds, lag_of
+from levada.cli.lag import LogEnds, PartitionLag, lag_of
 from levada.errors import BootstrapError, SaslAuthenticationError, SslAuthenticationError, UnsupportedSaslMechanismError
 
 NODE = Node(1, "broker.example", 9092)
@@ -175,6 +175,32 @@ def test_what_is_wrong_with_a_group(group: groups.Seen, status: Status, text: st
     assert found.advice
 
 
+def delay(partition: int, *, moves: bool = False, share: float | None = 0.25, partitions: int = 4, member: str = "m-1") -> groups.Delay:
+    lag = PartitionLag("g", "t", partition, 7, 0, 1_007, 1_000, member, member and "app-1", member and "/10.0.0.9")
+    return groups.Delay(lag, moves, partitions, share)
+
+
+def test_a_member_that_commits_nothing_is_named_with_the_record_that_it_reads_next() -> None:
+    found = one(groups.examined([seen()._replace(delays=[delay(1), delay(2)])]))
+    assert (found.status, found.about) == (Status.FAILED, "group g")
+    assert found.found == "member app-1 on 10.0.0.9 commits nothing in t-1, t-2: 2,000 records to read, the oldest for more than 60 s"
+    assert "`levada consume t -p 1 -o 7 -c 1 -f hex`" in found.advice
+    assert "`levada groups reset g -t t:1 --by 1 --execute`" in found.advice
+    orphan = one(groups.examined([seen()._replace(delays=[delay(1, member="")])]))
+    assert (orphan.status, orphan.found.partition(":")[0]) == (Status.WARNING, "no member reads t-1")
+
+
+def test_a_member_that_is_slow_is_told_from_one_with_a_hot_partition() -> None:
+    slow, hot = groups.examined([seen()._replace(delays=[delay(1, moves=True), delay(2, moves=True, share=0.9)])])
+    assert slow.found == "app-1 is more than 60 s behind in t-1, 1,000 records"
+    assert "start more, up to 4" in slow.advice
+    assert hot.found.endswith("; 90% of the new records of t are in this one of 4 partitions")
+    assert "more consumers do not help" in hot.advice
+    assert r"`levada consume t -p 2 -o -1000 -e -f '%k\n' |" in hot.advice
+    alone = one(groups.examined([seen()._replace(delays=[delay(0, moves=True, share=1.0, partitions=1)])]))
+    assert "new records" not in alone.found
+
+
 def test_groups_with_which_nothing_is_wrong() -> None:
     assert one(groups.examined([seen(), seen(GroupState.STABLE, GroupState.PREPARING_REBALANCE)._replace(group="h")])).status is Status.OK
     assert one(groups.examined([])).found == "there are none"
@@ -191,10 +217,11 @@ NOW_MS = 1_700_000_000_000
 def test_transactions_that_are_open_for_long_are_told_with_what_ends_them() -> None:
     short = {"a": opened(1, "t"), "b": opened(5, "t")}
     fine = one(cluster.transactions(short, NOW_MS))
-    assert (fine.status, fine.found) == (Status.OK, "2 transactions open, none for long")
+    assert (fine.status, fine.found) == (Status.OK, "2 transactions open, none for long: b for 300 s, a for 60 s")
     long = {"app": opened(7, "u", "t", "__consumer_offsets"), "levada-q~0123abcd.1.12.0": opened(6)}
     app, slot = cluster.transactions({**short, **long}, NOW_MS)
     assert (app.status, app.about) == (Status.WARNING, "transaction app")
-    assert app.found == "open for 7 min: readers with isolation.level=read_committed wait, in t, u; timeout 15 min"
+    assert app.found == "open for 7 min: readers with isolation.level=read_committed wait, in t-0, u-0; timeout 15 min"
     assert "look for the program" in app.advice
+    assert "`levada transactions abort app` ends the transaction" in app.advice
     assert "`levada spark transactions abort levada-q`" in slot.advice

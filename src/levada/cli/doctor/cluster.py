@@ -140,17 +140,23 @@ def transactions(opened: Mapping[str, TransactionDescription], now_ms: int) -> l
     """
     long = {name: found for name, found in opened.items() if now_ms - (found.start_time_ms or now_ms) > LONG_TRANSACTION_MS}
     if not long:
-        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{counted(len(opened), 'transaction')} open, none for long")]
+        ages_s = {name: max(0, now_ms - (found.start_time_ms or now_ms)) // 1000 for name, found in opened.items()}
+        some = [f"{name} for {ages_s[name]} s" for name in sorted(ages_s, key=lambda name: -ages_s[name])]
+        text = f"{counted(len(opened), 'transaction')} open, none for long"
+        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{text}: {named(some)}" if some else text)]
     return [_transaction(name, found, now_ms) for name, found in sorted(long.items())]
 
 
 def _transaction(name: str, found: TransactionDescription, now_ms: int) -> Finding:
     minutes = (now_ms - (found.start_time_ms or now_ms)) // 60_000
-    topics = sorted({tp.topic for tp in found.partitions if not tp.topic.startswith("__")})
-    text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(topics) or 'no topic'}"
+    partitions = sorted(tp for tp in found.partitions if not tp.topic.startswith("__"))
+    text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(list(map(str, partitions))) or 'no topic'}"
     slot = parsed(name)
     if slot is None:
-        advice = "commit more often, or look for the program that opened it; the coordinator aborts it after transaction.timeout.ms"
+        advice = (
+            f"look for the program with transactional.id={name}: it hangs, or should commit more often. `levada transactions abort {name}` "
+            "ends the transaction and fences the program; the coordinator does so after transaction.timeout.ms"
+        )
     else:
         advice = (
             f"the Spark sink {slot[0]} opened it: start its query again, or abort its open transactions with "

@@ -42,7 +42,7 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
             return
         yield from questions.about_clocks(admin, scope.timeout, wall_ms)
         yield from questions.about_partitions(admin, scope)
-        yield from questions.about_groups(admin, scope)
+        yield from questions.about_groups(admin, scope, wall_ms)
         yield from questions.about_transactions(admin, scope, wall_ms)
 
 

@@ -38,7 +38,7 @@ class Step(StrEnum):
     REPLICAS = "replicas"
     """Every replica is in sync."""
     GROUPS = "groups"
-    """Consumer groups have members, and the records at their committed offsets still exist."""
+    """Consumer groups have members that commit, and the records at their committed offsets are new and still exist."""
     TRANSACTIONS = "transactions"
     """No transaction has been open for long. Consumers with isolation.level=read_committed wait for open transactions."""
 

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo, TransactionState
+from levada import (
+    ConfigResource,
+    ConfigResourceType,
+    GroupState,
+    GroupType,
+    KafkaAdmin,
+    KafkaError,
+    PartitionInfo,
+    TopicPartition,
+    TransactionState,
+)
 from levada.cli.doctor import cluster, groups
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.group_views import GroupView, group_views, ledger_entry
-from levada.cli.positions import log_ends
+from levada.cli.lag import LogEnds, PartitionLag
+from levada.cli.positions import ends_at_leaders, log_ends
 from levada.errors import UnsupportedVersionError
 from levada.exactly_once.ledger import Entry
 
+_WATCH_S = 10.0
+"""How long doctor waits for a commit of a group that is behind, in seconds. Consumers commit every 5 s (auto.commit.interval.ms)."""
+_LOOK_S = 1.0
+"""Time in seconds between two looks at committed offsets."""
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
@@ -54,8 +70,11 @@ def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
     yield from cluster.replicas(partitions, _min_in_sync(admin, partitions, scope.timeout))
 
 
-def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
-    """Examine the groups in scope. Look at their states twice: a group that rebalances both times may be stuck."""
+def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
+    """Examine the groups in scope. Look at their states twice: a group that rebalances both times may be stuck.
+
+    wall_ms: returns this machine's time in ms since the epoch.
+    """
     listings = [one for one in admin.list_groups(timeout=scope.timeout) if not scope.groups or one.group_id in scope.groups]
     for missing in sorted(set(scope.groups) - {one.group_id for one in listings}):
         yield Finding(
@@ -74,9 +93,66 @@ def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
         else:
             seen.append(view)
+    delays = _delays(admin, seen, wall_ms() - round(groups.WAIT_S * 1000), scope.watch_s)
     later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
     if seen or not (views or scope.groups):
-        yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD)) for view in seen])
+        yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD), delays.get(view.group, ())) for view in seen])
+
+
+def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_s: float) -> dict[str, list[groups.Delay]]:
+    """Return the partitions in which records wait for long, by group with members. If there are any, wait for commits of these groups.
+
+    since_ms: records before this time wait for long, in ms since the epoch.
+    """
+    # A share group commits no offsets. A Spark query commits after each batch, which may take long.
+    read = [view for view in views if view.members and view.type is not GroupType.SHARE and not view.of_spark]
+    behind = {lag.topic for view in read for lag in view.lags if lag.lag}
+    logs = _recent(admin, behind, since_ms) if behind else {}
+    late = {view.group: [lag for lag in view.lags if lag.lag and lag.tp in logs and _is_late(lag, logs[lag.tp])] for view in read}
+    late = {group: lags for group, lags in late.items() if lags}
+    moved = _moved(admin, {(group, lag.tp): lag.committed for group, lags in late.items() for lag in lags}, watch_s)
+    found: dict[str, list[groups.Delay]] = {}
+    for group, lags in late.items():
+        for lag in lags:
+            of_topic = [log.end - log.start for tp, log in logs.items() if tp.topic == lag.topic]
+            new = logs[lag.tp].end - logs[lag.tp].start
+            share = new / sum(of_topic) if sum(of_topic) else None
+            found.setdefault(group, []).append(groups.Delay(lag, (group, lag.tp) in moved, len(of_topic), share))
+    return found
+
+
+def _is_late(lag: PartitionLag, recent: LogEnds) -> bool:
+    return lag.committed is not None and lag.committed < recent.start
+
+
+def _recent(admin: KafkaAdmin, topics: Collection[str], since_ms: int) -> dict[TopicPartition, LogEnds]:
+    """Return the offsets of the records since a time, for all partitions of topics that have a leader."""
+    described = admin.outcomes(admin.describe_topics, sorted(topics))
+    infos = [info for found in described.values() if not isinstance(found, KafkaError) for info in found.partitions]
+    ends = ends_at_leaders(admin, infos)
+    starts = admin.outcomes(admin.list_offsets, dict.fromkeys(ends, since_ms)) if ends else {}
+    # None: all records are older than that.
+    return {
+        tp: LogEnds(ends[tp].end if found is None else found.offset, ends[tp].end)
+        for tp, found in starts.items()
+        if not isinstance(found, KafkaError)
+    }
+
+
+def _moved(
+    admin: KafkaAdmin, committed: Mapping[tuple[str, TopicPartition], int | None], watch_s: float
+) -> set[tuple[str, TopicPartition]]:
+    """Return the groups and partitions whose committed offset is another one within a time. Return as soon as all are."""
+    moved: set[tuple[str, TopicPartition]] = set()
+    until_s = time.monotonic() + watch_s
+    while (left := committed.keys() - moved) and time.monotonic() < until_s:
+        time.sleep(min(watch_s, _LOOK_S))
+        outcomes = admin.outcomes(admin.list_consumer_group_offsets, dict.fromkeys(sorted({group for group, _ in left})))
+        for group, tp in left:
+            found = outcomes[group]
+            if not isinstance(found, KafkaError) and (at := found.get(tp)) is not None and at.offset != committed[group, tp]:
+                moved.add((group, tp))
+    return moved
 
 
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
@@ -101,10 +177,10 @@ def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], in
     yield from cluster.transactions(opened, wall_ms())
 
 
-def _seen(view: GroupView, later: GroupState) -> groups.Seen:
+def _seen(view: GroupView, later: GroupState, delays: Sequence[groups.Delay]) -> groups.Seen:
     # If no member has partitions, the group is rebalancing, or it does not assign partitions, like the groups of Kafka Connect.
     idle = sum(not member.partitions for member in view.members) if any(member.partitions for member in view.members) else 0
-    return groups.Seen(view.group, (view.state, later), len(view.members), idle, view.lags)
+    return groups.Seen(view.group, (view.state, later), len(view.members), idle, view.lags, delays)
 
 
 def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout: float) -> dict[str, int]:
@@ -125,9 +201,11 @@ def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout
 class Scope(NamedTuple):
     """The topics and groups that doctor examines.
 
-    topics, groups: their names; () means all. timeout: seconds for each request.
+    topics, groups: their names; () means all. timeout: seconds for each request. watch_s: how long to wait for commits of groups that are
+    behind, in seconds.
     """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
     timeout: float = 5.0
+    watch_s: float = _WATCH_S
