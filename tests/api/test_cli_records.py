@@ -396,6 +396,38 @@ def test_skipped_records_are_told_three_times_and_then_counted(kafka: Any, new_t
     assert counted == "levada: 6 more records skipped"
 
 
+def test_records_that_cannot_be_decoded_are_printed_alone_with_the_reason(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for value in (b"1", b"{bad", None, b"[also bad"):
+            producer.send(topic, value, headers=[("service", b"old")])
+    command = ("consume", topic, "-e", "-s", "value=json")
+    only = (*command, "--on-decode-error", "only")
+    first, second = levada(*only, "-f", "%o %h %s %e\\n").lines
+    assert first.startswith("1 service=old {bad Expecting property name")
+    assert second.startswith("3 service=old [also bad Expecting value")
+    assert [one["value"] for one in levada(*only, "-J", "--value", "also").json_lines()] == ["[also bad"]
+    failed = run("-b", kafka.bootstrap_servers, *command)
+    assert (failed.code, failed.lines) == (Exit.FAILED, ["1"])
+    assert "--on-decode-error skip leaves such records out" in failed.err
+    assert run("-b", kafka.bootstrap_servers, "consume", topic, "--on-decode-error", "only").code == Exit.WRONG_USE
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_records_behind_an_open_transaction_are_told(isolation: str, kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"v").result(timeout=10)
+        ran = levada("consume", topic, "-e", "-X", f"isolation.level={isolation}")
+        producer.abort_transaction()
+    waits = isolation == "read_committed"
+    assert ran.lines == ([] if waits else ["v"])
+    assert (f"{topic}-0 (from offset 0, the log ends at 1)" in ran.err) == waits
+    assert "is empty" not in ran.err
+
+
 def test_an_offset_behind_the_end_is_waited_for(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
     topic = new_topic(kafka)
 

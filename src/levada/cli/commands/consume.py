@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Option
 
-from levada.cli.arguments import OnDecodeError, SourcesIfAny, as_typed, pattern_of, schemas
+from levada.cli.arguments import SourcesIfAny, as_typed, pattern_of, schemas
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
 from levada.cli.outcomes import skips_counted
-from levada.cli.positions import OffsetRange, remarks, settled, topics_of
+from levada.cli.positions import OffsetRange, log_ends, remarks, settled, topics_of
 from levada.cli.records.printing import Printer, printer
 from levada.cli.records.schemas import KINDS, deserializers
 from levada.cli.records.template import as_bytes, unescaped
-from levada.errors import ConfigError, KafkaError
-from levada.types import AnyRecord, OffsetAndMetadata, TopicPartition
+from levada.cli.text import named
+from levada.errors import ConfigError, KafkaError, RecordDeserializationError
+from levada.types import AnyRecord, DecodedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada import KafkaConsumer
@@ -55,6 +56,29 @@ def _header_test(given: str) -> Keeps:
     return lambda record: any(header == name and matches(value) for header, value in record.headers)
 
 
+def _only_bad(show: Printer, keeps: Keeps | None, schema: Sequence[str]) -> tuple[Printer, Keeps, str]:
+    """Return the printer, the filter and the consumer's on.decode.error for printing nothing but records that cannot be decoded."""
+    if not schema:
+        raise ConfigError("--on-decode-error only needs --schema, the format that records should have")
+    return _of_bytes(show), _bad(keeps), "null"
+
+
+def _bad(keeps: Keeps | None) -> Keeps:
+    """Return a filter for the records that could not be decoded and pass another filter, which sees their bytes."""
+    return lambda record: record.decode_error is not None and (keeps is None or keeps(record.decode_error.record))
+
+
+def _of_bytes(show: Printer) -> Printer:
+    """Return a printer for records that could not be decoded: it prints their bytes, and %e is the reason."""
+
+    def shown(record: AnyRecord) -> bytes:
+        error = record.decode_error
+        assert error is not None
+        return show(DecodedRecord.of(error.record, error.record.key, error.record.value, error))
+
+    return shown
+
+
 def _matching(wanted: str) -> Matches:
     if len(wanted) >= 2 and wanted.startswith("/") and wanted.endswith("/"):
         try:
@@ -69,6 +93,15 @@ def _matching(wanted: str) -> Matches:
 app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
 
 DELIMITER = "\\n"
+ONLY = "only"
+"""The value of --on-decode-error for printing nothing but the records that cannot be decoded."""
+OnDecodeErrorOrOnly = Annotated[
+    str,
+    Option(
+        "--on-decode-error",
+        help="With --schema, for records in another format: raise, skip, null, or only, which prints nothing but these, as they are.",
+    ),
+]
 POLL_S = 1.0
 CLOSE_S = 5.0
 """Time limit in seconds for leaving a group after Ctrl-C or SIGTERM, because the group's coordinator may be down."""
@@ -122,7 +155,7 @@ def consume(
     key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
     value: Annotated[str | None, Option("--value", help="Only records with this text in the value.")] = None,
     schema: Annotated[list[str] | None, schemas(f"Format of keys and values: {', '.join(KINDS)}.")] = None,
-    on_decode_error: OnDecodeError = "raise",
+    on_decode_error: OnDecodeErrorOrOnly = "raise",
     header: Annotated[
         list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; repeat it for more.")
     ] = None,
@@ -130,23 +163,34 @@ def consume(
     """Print records of topics, and follow them until Ctrl-C. With -e, or with a range that has an end, stop there.
 
     In templates %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %s the value and %h the headers; %K and %S
-    are the sizes of key and value. JSON shows the numbers NaN and infinity as text: "NaN", "Infinity", "-Infinity".
+    are the sizes of key and value, and %e is the error of decoding. JSON shows NaN and infinity as text: "NaN", "Infinity", "-Infinity".
     """
     names = (*(topics or ()), *(topic or ()))
     if not names:
         raise ConfigError("name at least one topic")
     is_raw = key_delimiter is not None or delimiter != DELIMITER
-    named = "json" if as_json else run.format_of_command_line
-    chosen = format or named or ("raw" if is_raw else run.asked_format or "raw")
+    asked = "json" if as_json else run.format_of_command_line
+    chosen = format or asked or ("raw" if is_raw else run.asked_format or "raw")
     between = None if key_delimiter is None else unescaped(key_delimiter)
     show = printer(chosen, to_terminal=run.to_terminal, delimiter=unescaped(delimiter), key_delimiter=between)
     keeps = record_filter(key, value, header or ())
-    with ExitStack() as clients:
+    if on_decode_error == ONLY:
+        show, keeps, on_decode_error = _only_bad(show, keeps, schema or ())
+    with skips_counted(run), _advising(run), ExitStack() as clients:
         decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry(asks_twice=False)))
         settings = {**decoding, "on_decode_error": on_decode_error}
         wanted = Wanted(names, offset, tuple(partition or ()), count, exit, group, show, keeps, settings)
-        clients.enter_context(skips_counted(run))
         (_read if group is None else _join)(run, wanted)
+
+
+@contextmanager
+def _advising(run: Invocation) -> Iterator[None]:
+    """If a record cannot be decoded, print which values of --on-decode-error help."""
+    try:
+        yield
+    except RecordDeserializationError:
+        run.say("--on-decode-error skip leaves such records out, and only prints nothing but them")
+        raise
 
 
 def _read(run: Invocation, wanted: Wanted) -> None:
@@ -157,8 +201,13 @@ def _read(run: Invocation, wanted: Wanted) -> None:
         starts = {tp: max(span.start, span.log.start) for tp, span in ranges.items()}
         for tp in (tp for tp, span in ranges.items() if span.start < starts[tp]):
             run.say(f"{tp}: records before offset {starts[tp]} are gone")
-        for remark in remarks(ranges, waits=not wanted.stops_at_end):
-            run.say(remark)
+        blocked = _blocked(run, consumer, ranges)
+        if blocked:
+            run.say(f"isolation.level=read_committed: records of open transactions, and all after them, are not read: {named(blocked)}")
+            run.say("`levada transactions list --state Ongoing` names the transactions, `levada transactions abort ID` ends one")
+        else:
+            for remark in remarks(ranges, waits=not wanted.stops_at_end):
+                run.say(remark)
         ends = _ends(ranges, starts, stops_at_end=wanted.stops_at_end)
         consumer.assign(ranges, ends)
         ahead = {tp: start for tp, start in starts.items() if start > ranges[tp].log.end and ends.get(tp) != start}
@@ -166,6 +215,19 @@ def _read(run: Invocation, wanted: Wanted) -> None:
             # A position behind the end of the log is out of range, and the consumer would reset it to the start.
             consumer.seek(tp, ranges[tp].log.end if tp in ahead else start)
         _print(run, wanted, _not_before(ahead, _polls(consumer, len(ranges))))
+
+
+def _blocked(run: Invocation, consumer: KafkaConsumer[Any, Any], partitions: Collection[TopicPartition]) -> list[str]:
+    """Return texts about the partitions with an open transaction, if the consumer waits for the end of transactions."""
+    from levada.config import ConsumerConfig
+
+    if ConsumerConfig.parse(run.client_settings(ConsumerConfig)).isolation_level != "read_committed":
+        return []
+    with run.admin() as admin:
+        ends = log_ends(admin, partitions)
+    # Asked after the ends of the logs: records that were written in between look like no open transaction.
+    stable = consumer.end_offsets(partitions)
+    return [f"{tp} (from offset {stable[tp]}, the log ends at {at.end})" for tp, at in sorted(ends.items()) if stable[tp] < at.end]
 
 
 def _not_before(starts: Mapping[TopicPartition, int], batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from levada.cli.arguments import as_typed
 from levada.cli.output import json_text, plain
+from levada.cli.text import in_one_line
 from levada.errors import ConfigError
 from levada.types import AnyRecord, Headers
 
@@ -44,6 +45,10 @@ TOKENS: Mapping[str, tuple[str, Part]] = {
     ),
     "T": ("timestamp in milliseconds", lambda record: b"%d" % record.timestamp),
     "h": ("headers, name=value with commas", lambda record: _headers(record.headers)),
+    "e": (
+        "why key or value could not be decoded, empty if they were",
+        lambda record: b"" if record.decode_error is None else in_one_line(str(record.decode_error.__cause__)).encode(),
+    ),
 }
 """The letters after %, each with its meaning and its function."""
 
