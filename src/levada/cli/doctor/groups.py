@@ -85,7 +85,7 @@ def _of(group: Seen) -> list[Finding]:
 
 
 def _of_stuck(group: Seen, delays: Sequence[Delay]) -> Finding:
-    """Return the finding about a member that commits nothing, or about partitions that no member reads."""
+    """Return the finding about a member that committed nothing, or about partitions that no member reads."""
     first = delays[0].lag
     where = named([str(delay.lag.tp) for delay in delays])
     waiting = f"{counted(sum(delay.lag.lag or 0 for delay in delays), 'record')} to read, the oldest for more than {WAIT_S:.0f} s"
@@ -95,10 +95,10 @@ def _of_stuck(group: Seen, delays: Sequence[Delay]) -> Finding:
     skip = f"levada groups reset {group.group} -t {first.topic}:{first.partition} --by 1 --execute"
     return _finding(
         group,
-        Status.FAILED,
-        f"member {first.client_id} on {first.host.removeprefix('/')} commits nothing in {where}: {waiting}",
-        f"its program hangs, is dead, or fails at one record again and again: look at its log. `{show}` prints the next record; "
-        f"to skip that, stop the members and run `{skip}`",
+        Status.WARNING,
+        f"member {first.client_id} on {first.host.removeprefix('/')} committed nothing in {where} while doctor watched: {waiting}",
+        f"its program commits rarely, hangs, is dead, or fails at one record again and again: look at its log. "
+        f"`{show}` prints the next record; to skip that, stop the members and run `{skip}`",
     )
 
 
