@@ -75,6 +75,36 @@ def test_after_an_outage_there_are_no_rates_until_two_snapshots_follow_one_anoth
     assert cells(seen, "topics")["orders"]["per s"] == 540.0
 
 
+def test_the_rate_of_a_group_is_that_of_ten_seconds_because_it_commits_every_five() -> None:
+    seen = Watched()
+    for number in range(1, 20):
+        # It commits at every third snapshot, 6 s.
+        look = look_number(number)
+        seen.update(look._replace(groups=look_number(number - number % 3).groups))
+        if number > 6:
+            # It commits 140 offsets for each second.
+            assert cells(seen, "groups", "search-index")["clicks-0"]["per s"] in (140 * 6 / 10, 140 * 12 / 10)
+    assert len(seen.past) == 5
+
+
+def test_a_consumer_that_commits_nothing_for_a_minute_is_marked() -> None:
+    """Not so a Spark query, whose batch may take longer, and a group that has read everything."""
+    seen, stopped = Watched(), look_number(1).groups
+
+    def marked() -> list[str]:
+        return [line.key for place in (("groups",), ("groups", "billing")) for line in view_of(place, seen).lines if line.is_bad]
+
+    for number in range(1, 31):
+        seen.update(look_number(number)._replace(groups=stopped))
+    assert marked() == []
+    seen.update(look_number(31)._replace(groups=stopped))
+    assert marked() == ["billing", "search-index", "orders-0", "orders-1", "orders-2"]
+    assert view_of(("groups", "billing"), seen).about == "group billing: no commit for 60 s in orders-0, orders-1, orders-2"
+    assert [line.key for line in view_of(("topics", "orders", "1"), seen).lines if line.is_bad] == ["billing"]
+    seen.update(look_number(32))
+    assert marked() == []
+
+
 def test_what_a_lost_broker_led_is_shown_as_last_seen_and_marked() -> None:
     seen = watched(1, 2, without=1)
     lines = {str(line.cells[0]): line for line in view_of(("topics", "orders"), seen).lines}

@@ -64,14 +64,17 @@ class Frame(NamedTuple):
     faults: tuple[str, ...]
 
 
-def frame(before: Look | None, now: Look) -> Frame:
-    """Return the figures of a snapshot. before: the snapshot before it, for the rates; None without rates."""
+def frame(before: Look | None, now: Look, earlier: Look | None = None) -> Frame:
+    """Return the figures of a snapshot. before: the snapshot before it, for the rates; None without rates.
+
+    earlier: an older snapshot for the rates of groups, because groups commit every few seconds; None for `before`.
+    """
     by_topic: dict[str, list[PartitionInfo]] = {}
     for info in now.partitions:
         by_topic.setdefault(info.topic, []).append(info)
     grown = growth(before, now)
     topics = [_topic(name, infos, now, grown) for name, infos in sorted(by_topic.items())]
-    groups = [_group(view, before, now) for _, view in sorted(now.groups.items())]
+    groups = [_group(view, earlier or before, now) for _, view in sorted(now.groups.items())]
     return Frame(
         tuple(_brokers(now)),
         tuple(sorted(topics, key=lambda row: -(row.per_second or 0))),

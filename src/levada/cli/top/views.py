@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from levada import PartitionInfo, TopicPartition
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.lag import LogEnds, PartitionLag
-from levada.cli.text import counted
+from levada.cli.text import counted, named
 from levada.cli.top.rates import Frame, GroupRow, Look, frame, growth, progress
 
 Place: TypeAlias = tuple[str, ...]
@@ -23,6 +23,10 @@ PLACES: tuple[Place, ...] = (("topics",), ("groups",), ("brokers",), ("spark",),
 
 KEPT = 40
 """How many values a trend has at most."""
+COMMITS_S = 10.0
+"""The rates of groups are those of this time in seconds, because consumers commit every 5 s (auto.commit.interval.ms)."""
+STUCK_S = 60.0
+"""A consumer is stuck if records wait and it has committed nothing for this time in seconds."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -95,14 +99,21 @@ def _sort_key(cell: Cell) -> tuple[float, str]:
 
 @dataclass
 class Watched:
-    """What `levada top` knows of a cluster: the last snapshot, the figures of the one before for rates, and trends.
+    """What `levada top` knows of a cluster: the last snapshot, earlier ones for rates, and trends.
 
     look: None before the first snapshot. is_old: whether brokers do not answer, so that figures are shown without rates.
     """
 
     look: Look | None = None
-    before: Look | None = None
     is_old: bool = False
+    past: deque[Look] = field(default_factory=deque)
+    """The snapshots before the last one, the oldest first, for COMMITS_S or the one before if it is older. None from before an outage."""
+    waits: dict[tuple[str, TopicPartition], tuple[int | None, float]] = field(default_factory=dict)
+    """For each partition with records that a group has not read: the committed offset, and the time in seconds since which it has not
+    changed while there were such records.
+    """
+    stuck: dict[str, dict[TopicPartition, float]] = field(default_factory=dict)
+    """By group, the partitions whose consumer has committed nothing for STUCK_S while records waited, and for how many seconds."""
     unseen: frozenset[TopicPartition] = frozenset()
     """Partitions whose ends are those of an earlier snapshot, because their leader did not tell them."""
     trends: dict[Place, deque[float]] = field(default_factory=dict)
@@ -114,11 +125,28 @@ class Watched:
         if self.look is not None:
             known = {tp: self.look.ends[tp] for tp in unseen if tp in self.look.ends}
         self.unseen = frozenset(unseen)
-        # Rates over the time of an outage would be wrong.
-        self.before = None if self.is_old else self.look
+        if self.is_old:
+            # Rates over the time of an outage would be wrong.
+            self.past.clear()
+        elif self.look is not None:
+            self.past.append(self.look)
+        while len(self.past) > 1 and self.past[1].taken_s <= look.taken_s - COMMITS_S:
+            self.past.popleft()
         self.look = look._replace(ends={**look.ends, **known})
         self.is_old = False
+        self._note_waits(self.look)
         self._note_trends(self.frame())
+
+    def _note_waits(self, look: Look) -> None:
+        before, self.waits, self.stuck = self.waits, {}, {}
+        for view in look.groups.values():
+            for lag in (lag for lag in view.lags if lag.lag):
+                committed, since_s = before.get((lag.group, lag.tp), (lag.committed, look.taken_s))
+                since_s = since_s if committed == lag.committed else look.taken_s
+                self.waits[lag.group, lag.tp] = (lag.committed, since_s)
+                # A Spark query commits after each batch, which may take long.
+                if lag.member_id and not view.of_spark and look.taken_s - since_s >= STUCK_S:
+                    self.stuck.setdefault(view.group, {})[lag.tp] = look.taken_s - since_s
 
     def _note_trends(self, seen: Frame) -> None:
         assert self.look is not None
@@ -139,13 +167,22 @@ class Watched:
     def frame(self) -> Frame:
         """Return the figures of the last snapshot."""
         assert self.look is not None
-        return frame(None if self.is_old else self.before, self.look)
+        return frame(self.before, self.look, self.earlier)
+
+    @property
+    def before(self) -> Look | None:
+        """The snapshot before the last one, for rates; None if there are no rates."""
+        return None if self.is_old or not self.past else self.past[-1]
+
+    @property
+    def earlier(self) -> Look | None:
+        """The snapshot for the rates of groups; None if there are no rates."""
+        return None if self.is_old or not self.past else self.past[0]
 
     def growth(self) -> dict[TopicPartition, float | None]:
         """Return the growth of the end offsets per second, by partition."""
         assert self.look is not None
-        rates = dict.fromkeys(self.look.ends) if self.is_old else growth(self.before, self.look)
-        return {tp: None if tp in self.unseen else rate for tp, rate in rates.items()}
+        return {tp: None if tp in self.unseen else rate for tp, rate in growth(self.before, self.look).items()}
 
     def trend(self, *place: str) -> Trend:
         """Return the last values of a rate or a lag."""
@@ -240,7 +277,7 @@ GROUP_COLUMNS = (
 )
 
 
-def _group_lines(watched: Watched, rows: Iterable[GroupRow]) -> tuple[Line, ...]:
+def _group_lines(watched: Watched, look: Look, rows: Iterable[GroupRow]) -> tuple[Line, ...]:
     return tuple(
         Line(
             row.group,
@@ -249,13 +286,14 @@ def _group_lines(watched: Watched, rows: Iterable[GroupRow]) -> tuple[Line, ...]
                 *(None if row.seconds_behind is None else Seconds(row.seconds_behind), watched.trend("groups", row.group)),
             ),
             ("groups", row.group),
+            is_bad=row.group in watched.stuck or any(lag.lost for lag in look.groups[row.group].lags),
         )
         for row in rows
     )
 
 
 def _groups(watched: Watched, look: Look) -> View:
-    lines = _group_lines(watched, watched.frame().groups)
+    lines = _group_lines(watched, look, watched.frame().groups)
     return View(counted(len(lines), "group"), GROUP_COLUMNS, lines, "lag")
 
 
@@ -263,7 +301,7 @@ def _spark(watched: Watched, look: Look) -> View:
     rows = [row for row in watched.frame().groups if look.groups[row.group].of_spark]
     columns = tuple(column for column in GROUP_COLUMNS if column.heading not in ("state", "members"))
     shown = [number for number, column in enumerate(GROUP_COLUMNS) if column in columns]
-    lines = tuple(line._replace(cells=tuple(line.cells[number] for number in shown)) for line in _group_lines(watched, rows))
+    lines = tuple(line._replace(cells=tuple(line.cells[number] for number in shown)) for line in _group_lines(watched, look, rows))
     about = (
         "Spark queries with commitOffsets=true, by their kafka.group.id" if lines else "no Spark query commits offsets (commitOffsets=true)"
     )
@@ -283,7 +321,7 @@ def _lags(watched: Watched, look: Look, group: str, member_id: str | None = None
     lags = [lag for lag in view.lags if member_id in (None, lag.member_id)]
     lines = [_line_of_lag(watched, look, view, lag, (str(lag.tp), lag.committed, lag.log_end), (lag.client_id or None,)) for lag in lags]
     member = next((one for one in view.members if one.member_id == member_id), None)
-    about = _about(view) if member_id is None else _about_member(group, member)
+    about = _about(watched, view) if member_id is None else _about_member(group, member)
     if member_id is not None:
         lines = [line._replace(leads_to=("topics", lag.topic, str(lag.partition))) for line, lag in zip(lines, lags, strict=True)]
     return View(about, LAG_COLUMNS, tuple(lines), "lag")
@@ -293,13 +331,17 @@ def _line_of_lag(
     watched: Watched, look: Look, view: GroupView, lag: PartitionLag, before: tuple[Cell, ...], after: tuple[Cell, ...] = ()
 ) -> Line:
     """Return a line with the lag of a group in a partition. before, after: the cells around lag, rate and trend."""
-    rate = None if watched.is_old else progress(view, watched.before, look).get(lag.tp)
+    rate = progress(view, watched.earlier, look).get(lag.tp)
     cells = (*before, lag.lag, rate, watched.trend("groups", view.group, str(lag.tp)), *after)
     leads_to = ("groups", view.group, lag.member_id) if lag.member_id else ("topics", lag.topic, str(lag.partition))
-    return Line(str(lag.tp), cells, leads_to, is_bad=lag.lost > 0, is_stale=lag.tp in watched.unseen)
+    return Line(
+        str(lag.tp), cells, leads_to, is_bad=lag.lost > 0 or lag.tp in watched.stuck.get(view.group, ()), is_stale=lag.tp in watched.unseen
+    )
 
 
-def _about(view: GroupView) -> str:
+def _about(watched: Watched, view: GroupView) -> str:
+    if stuck := watched.stuck.get(view.group):
+        return f"group {view.group}: no commit for {min(stuck.values()):.0f} s in {named([str(tp) for tp in stuck])}"
     assignor = f", {view.assignor}" if view.assignor else ""
     return f"group {view.group}: {view.state.value}, {counted(len(view.members), 'member')}{assignor}, coordinator {view.coordinator}"
 
