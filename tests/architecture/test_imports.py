@@ -108,6 +108,7 @@ EXTRAS_OF = {
     "levada.cli.records.sinks": {"pyarrow", "duckdb"},
     "levada.oauth.assertion": {"cryptography", "jwt"},
     "levada.oauth.aws": {"botocore"},
+    "levada.registry.glue.client": {"botocore"},
     "levada.testing.tokens": {"cryptography", "jwt"},
     "levada.metrics.prometheus": {"prometheus_client"},
     **{module: {"opentelemetry"} for module in ("levada.otel", "levada.otel.metrics", "levada.otel.tracing")},

@@ -1,4 +1,4 @@
-"""A client of the Schema Registry (Confluent's REST API), and serializers and deserializers that use it.
+"""A client of the Schema Registry (Confluent's REST API), and serializers and deserializers that use it. The same for AWS Glue's registry.
 
 Each name is imported when it is first used, because AvroSerializer needs fastavro and ProtobufSerializer needs protobuf. The client needs
 neither.
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         RegistryNotFoundError,
         RegistryUnavailableError,
     )
+    from levada.registry.glue.client import GlueSchemaRegistry
+    from levada.registry.glue.serializers import GlueDeserializer, GlueSerializer
     from levada.registry.json_schema import JSONDeserializer, JSONSerializer
     from levada.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
     from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
@@ -31,6 +33,9 @@ _HOME = {
     "AvroDeserializer": "levada.registry.avro",
     "AvroSerializer": "levada.registry.avro",
     "Compatibility": "levada.registry.schema",
+    "GlueDeserializer": "levada.registry.glue.serializers",
+    "GlueSchemaRegistry": "levada.registry.glue.client",
+    "GlueSerializer": "levada.registry.glue.serializers",
     "IncompatibleSchemaError": "levada.registry.errors",
     "InvalidSchemaError": "levada.registry.errors",
     "JSONDeserializer": "levada.registry.json_schema",
@@ -53,6 +58,9 @@ __all__ = [
     "AvroDeserializer",
     "AvroSerializer",
     "Compatibility",
+    "GlueDeserializer",
+    "GlueSchemaRegistry",
+    "GlueSerializer",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
     "JSONDeserializer",
