@@ -33,7 +33,10 @@ from levada.types import AnyRecord
 T = TypeVar("T")
 
 Post: TypeAlias = Callable[[ProducerRecord, Callable[[BaseException | None], None]], None]
-"""Sends a record with a program's producer. Calls the function once, from any thread: with the error, or None when acknowledged."""
+"""Sends a record with a program's producer. Calls the function once, from any thread: with the error, or None when acknowledged.
+
+If it raises a KafkaError instead, it has not called the function.
+"""
 
 SESSION_CLOSE_MS = 100
 """How long close() waits for brokers to close fetch sessions. If they do not answer, sessions time out by themselves."""
@@ -92,9 +95,9 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return sink.finish() if found is None else found
 
     def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
-        """Return rows that an earlier call has decoded ahead; None if there are none.
+        """Return rows that an earlier call has decoded ahead; None if none may be returned now, see ConsumerCore.take_ahead().
 
-        The engine is run only if it has work, to save time.
+        The engine is run only if it has work, to save time. Raises WakeupError after wakeup().
         """
         self._host.check_usable()
         with self._host.lock:
@@ -148,10 +151,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         stops_when_assigned: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> CallerFlow[T | None]:
-        """Return the collected buffered records. If there are none, wait until records or an error arrive; None when the time is over.
+        """Collect buffered records, and wait for some if there are none. Return what `collect` returns; None where records() returns [].
 
-        collect: collects records for the time in ms; None waits without collecting. is_enough: returns whether to stop waiting.
-        deadline_ms: when to stop waiting.
+        deadline_ms: when to stop waiting. collect: collects records, given the present time in ms; None waits without collecting. caller,
+        stops_when_assigned, is_enough: see records().
         """
         self._host.check_usable()
         with self._host.lock:
@@ -232,7 +235,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         post_letter(self._host, self._post, record, settled)
 
     def _do_group_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work of the group member. Return False if the time was over before it was done."""
+        """Do the pending work of the group member, and start the look-up of missing positions. Return False if work is left.
+
+        Work is left when the time is over, and while the program still has records of partitions to revoke (Caller.is_held_up).
+        """
         assert self.core.member is not None
         is_done = yield from self.core.member.do_pending_work(caller, deadline_ms)
         with self._host.lock:
@@ -240,10 +246,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
         return is_done
 
     def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
-        """Raise the error that prevents records from arriving, if the program has to know it.
+        """Raise the error that prevents records from arriving, if the program has to know it; also WakeupError, unless `is_over`.
 
-        Return a promise that settles when records may be there, and the time in ms at which to check again. is_over: the time of the call
-        is over. collects: whether the call returns records.
+        Return a promise that settles when records may be there, and the time in ms at which to check again. Begins an auto-commit that is
+        due, unless `is_over`. is_over: whether the time of the call is over. collects: whether the call returns records.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)

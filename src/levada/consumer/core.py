@@ -67,7 +67,7 @@ LAST_WORD_MS = 1_000
 
 
 class ConsumerCore:
-    """Reads assigned partitions. host: runs the engine. on_reset: called for every position that auto.offset.reset has moved."""
+    """Reads assigned partitions. host: runs the engine. on_reset: called for each invalid position that was moved (see PositionReset)."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class ConsumerCore:
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
         """Subscribe to topics, whose partitions the group assigns.
 
-        Raises IllegalStateError after assign(), InvalidGroupIdError without a group.
+        Raises IllegalStateError while partitions are assigned by assign(), InvalidGroupIdError without a group.
         """
         if self.member is None:
             raise InvalidGroupIdError("subscribe() needs a group that assigns partitions; give the consumer a group.id, or use assign()")
@@ -177,11 +177,14 @@ class ConsumerCore:
 
     @property
     def knows_coordinator(self) -> bool:
-        """Whether the group's coordinator was found, and its connection was not lost since."""
+        """Whether the group's coordinator was found, and its connection was not lost since. Raises InvalidGroupIdError without a group."""
         return self._engine.coordinators.knows(CoordinatorKind.GROUP, self.commits.group.group_id)
 
     def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
-        """Leave the group; return a promise that settles when the request is answered or has failed. tells: see Membership.leave()."""
+        """Leave the group; return a promise that settles when the request, if one is sent, is answered or has failed.
+
+        tells: see Membership.leave().
+        """
         assert self.member is not None
         self._stalls.waits_since_ms = NEVER_MS
         leaving = self.member.leave(reason, now_ms, tells=tells)
@@ -215,7 +218,7 @@ class ConsumerCore:
         self._follow_assignment(now_ms)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move the position of a partition.
+        """Move the position of a partition. Raises IllegalStateError if it is not assigned, and ValueError for a negative offset.
 
         leader_epoch: the epoch of the record before this offset, to detect log truncation (KIP-320).
         """
@@ -223,12 +226,15 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
-        """Move positions to the beginning or the end of the log. The offsets are looked up later."""
+        """Move positions to the beginning or the end of the log, which is looked up later.
+
+        Without partitions: those of all assigned ones.
+        """
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
     def seek_to_committed(self, partitions: Collection[TopicPartition]) -> None:
-        """Move positions to the committed offsets of the group, which are looked up later."""
+        """Move positions to the committed offsets, which are looked up later. Without partitions: those of all assigned ones."""
         self.subscription.seek_to_committed(partitions)
         self._buffer.drop_stale()
 
@@ -240,7 +246,10 @@ class ConsumerCore:
         self._buffer.drop_stale()
 
     def begin_call(self, now_ms: int) -> None:
-        """Note that a poll() begins, and start the look-up of missing positions. Raises the errors of prepare()."""
+        """Note that a poll() begins, begin an auto-commit that is due, and start the look-up of missing positions.
+
+        The previous call can no longer be taken back. Raises the errors of prepare().
+        """
         if self.member is not None:
             self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
@@ -259,7 +268,11 @@ class ConsumerCore:
             self.member.returned(now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
-        """Return rows that an earlier call has decoded ahead (None without any), and whether the engine needs no step afterwards."""
+        """Return rows that an earlier call has decoded ahead, and whether the engine needs no step afterwards.
+
+        The rows are None if other records come next, if the rows are for another sink or max_bytes, if the group member has pending work,
+        or if a position is missing. Counts as a poll(): it restarts max.poll.interval.ms, and begins an auto-commit that is due.
+        """
         self.end_call(now_ms)
         commits = self.commits.begin_automatic(now_ms)
         # New partitions need a position first, and partitions that are to be revoked are not read any more.
@@ -268,7 +281,11 @@ class ConsumerCore:
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
-        """Start the look-up of missing positions. Raises NoOffsetForPartitionError without a committed offset and auto.offset.reset."""
+        """Start the look-up of missing positions.
+
+        Without a group, raises NoOffsetForPartitionError if auto.offset.reset is "none". With a group the committed offsets are looked up
+        in the background; a later poll() raises that error if there are none.
+        """
         fresh = self.subscription.initializing()
         if self._committed is not None:
             self._committed.put(fresh)
@@ -281,7 +298,7 @@ class ConsumerCore:
                 state.await_reset(self._reset_to)
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved when records may be collected, or a position was found."""
+        """Return a promise that is resolved by the next announce(), or at once if records can be collected."""
         return self._buffer.changed()
 
     def announced(self) -> Promise[None]:
@@ -346,13 +363,16 @@ class ConsumerCore:
         return state.last_stable_offset if reads_stable else state.high_watermark
 
     def lag(self, tp: TopicPartition) -> int | None:
-        """Return the lag: offsets from the position to the end, as of the last fetch; None before a fetch."""
+        """Return the lag: offsets from the position to the end, as of the last fetch; None before a fetch or without a position.
+
+        Raises IllegalStateError if the partition is not assigned.
+        """
         state = self.subscription.state(tp)
         end = self.end(state)
         return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
 
     def lead(self, tp: TopicPartition) -> int | None:
-        """Return the lead: offsets from the log start to the position, as of the last fetch; None before a fetch (KIP-223)."""
+        """Return the lead: offsets from the log start to the position, as of the last fetch (KIP-223). None and errors: as for lag()."""
         state = self.subscription.state(tp)
         start = state.log_start_offset
         return max(state.position - start, 0) if state.has_position and start != UNKNOWN_OFFSET else None
@@ -395,7 +415,11 @@ class ConsumerCore:
     # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
-        """Return the position of a partition. If it is not known yet, look it up first."""
+        """Return the position of a partition. If it is not known yet, look it up first.
+
+        Raises IllegalStateError if the partition is not assigned, and NoOffsetForPartitionError without a committed offset if
+        auto.offset.reset is "none".
+        """
         state = self.subscription.state(tp)
         if self._committed is None:
             self.prepare()
@@ -419,7 +443,7 @@ class ConsumerCore:
         return found
 
     def committed(self, partitions: Sequence[TopicPartition]) -> Flow[Committed]:
-        """Return the committed offsets of these partitions. Raises InvalidGroupIdError without a group.id."""
+        """Return the committed offset of each partition; None if it has none. Raises InvalidGroupIdError without a group.id."""
         return self._fetch_committed(partitions, lambda unstable: None)
 
     def _fetch_committed(self, partitions: Sequence[TopicPartition], unstable: Callable[[list[TopicPartition]], None]) -> Flow[Committed]:

@@ -14,7 +14,9 @@ class PollTimes:
         self.between = Measure()
         """Milliseconds from the beginning of one poll() to the beginning of the next."""
         self.idle = Measure()
-        """The part of that time, from 0 to 1, that was spent in poll(); the rest is the program's."""
+        """How much of the time was spent in poll(), from 0 to 1. As in Java, it is the duration of a poll(), divided by the sum of that
+        duration and the time from the beginning of the previous poll() to the beginning of this one.
+        """
         self.began_ms: int | None = None
         """When the last poll() began; None before the first."""
         self._since_ms = 0
@@ -82,7 +84,7 @@ class GroupCounters:
     """Counters of a group member. rebalances: duration in ms, from the first JoinGroup, or from a new target assignment, to the assignment.
 
     failed: the number of rebalances that failed. heard_ms: when the coordinator last answered a heartbeat; None before that. rebalanced_ms:
-    when the last rebalance succeeded.
+    when the last rebalance succeeded; None before that.
     """
 
     def __init__(self) -> None:

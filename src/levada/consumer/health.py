@@ -242,7 +242,8 @@ def consumer_health(
     fenced: KafkaError | None = None,
     absent: tuple[str, ...] = (),
 ) -> ConsumerHealth:
-    """Return the health of the consumer: its condition is the first one in SEVERITY that a partition has.
+    """Return the health of the consumer. Its condition is the first one in SEVERITY that a partition or the member has; DOES_NOT_EXIST
+    also counts if `absent` has texts. NOT_ASSIGNED if none applies.
 
     rebalancing, fenced: conditions of the member. absent: texts about subscribed topics that do not exist or may not be read.
     """

@@ -29,7 +29,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, KafkaError
 
 LAST_WORD_GRACE_MS = 400
-"""A call that is about to return without a record warns after this time; a call that continues waiting warns later."""
+"""A call that is about to return without a record reports a fault that is this old; a call that continues waiting reports it later."""
 LONG_REBALANCE_MS = 5_000
 """A rebalance that takes longer probably waits for a member that does not answer."""
 LOOK_AROUND_MS = 250
@@ -51,9 +51,9 @@ class Unreachable:
         self._told = False
 
     def explain(self, since_ms: int, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to continue waiting. since_ms: when the call began to wait for a broker.
+        """Return the error to raise; None to continue waiting. since_ms: since when the consumer waits for a broker.
 
-        last_word: whether poll() is about to return no records.
+        last_word: whether poll() is about to return no records. Only such a call logs the warning.
         """
         if not self._network.failures():
             return None
@@ -232,7 +232,7 @@ class Stalls:
         self._marks.clear()
 
     def _look_for_open_transaction(self, *, last_word: bool) -> None:
-        """Log a warning, once, if poll() returns no records because committed offsets wait for an open transaction."""
+        """Log a warning if poll() returns no records because committed offsets wait for an open transaction; one warning per wait."""
         committed = self._committed
         if committed is None or not committed.unstable:
             self._told_unstable = False
@@ -245,7 +245,7 @@ class Stalls:
             self._log.warning(text, ", ".join(map(str, sorted(committed.unstable))), committed.group_id)
 
     def _look_for_long_rebalance(self, now_ms: int, *, last_word: bool) -> None:
-        """Log a warning, once, if poll() returns no records because a rebalance takes long."""
+        """Log a warning if poll() returns no records because a rebalance takes LONG_REBALANCE_MS or more; one warning per rebalance."""
         if not self._rebalancing():
             self._rebalancing_since_ms, self._told_rebalancing = NEVER_MS, False
             return
@@ -269,7 +269,10 @@ class Stalls:
         return None
 
     def _warn(self, now_ms: int) -> None:
-        """Log a warning for partitions that no broker has answered for in time, once for each partition."""
+        """Log a warning for partitions that no broker has answered for in time. It reports each silence of a partition once.
+
+        A new silence begins when a broker has answered for the partition.
+        """
         overdue, first_ms = [], NEVER_MS
         for state in self._subscription:
             if not _waits(state):

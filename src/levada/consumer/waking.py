@@ -50,8 +50,8 @@ class Waking(Generic[C]):
         """Run a flow of the engine and wait for its end. begin: makes the flow, under the lock. timeout_ms: None for
         default.api.timeout.ms.
 
-        may_be_woken: whether wakeup() ends the wait. Raises TimeoutError with `what` in its text, or its subclass BootstrapError if no
-        broker was ever reached.
+        may_be_woken: whether wakeup() ends the wait with WakeupError. Raises the errors of the flow, and TimeoutError with `what` in its
+        text, or its subclass BootstrapError if no broker was ever reached.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms

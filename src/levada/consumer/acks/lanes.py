@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """A record, from the poll() that returned it until it is done. sequence: its number among the records of its partition, from 0 on.
+    """A record, from the poll() that fetched it until it is done or given up. sequence: its number among those of its partition, from 0 on.
 
     attempts: how often the program has reported nack(), reject() or fail() for the record, or has exceeded the time limit. turn: how often
     the record was returned to the program. A report about an earlier turn is ignored.
@@ -36,7 +36,7 @@ class Entry:
         self.attempts = 0
         self.turn = 0
         self.reason: BaseException | str = ""
-        """Why it was rejected."""
+        """Why it was rejected; "" before that."""
 
 
 class PartitionLanes:

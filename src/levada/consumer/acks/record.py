@@ -50,12 +50,13 @@ class Reports(Protocol):
 class AckRecord(ConsumerRecord[K, V]):
     """A record that consumer.acks() returns: a ConsumerRecord that the program acknowledges, once, from any thread or task.
 
-    Only the first of ack(), nack(), reject() and fail() has an effect. None has an effect after the partition was revoked. Pickling turns
-    it into a plain ConsumerRecord.
+    Only the first of ack(), nack(), reject() and fail() has an effect. None has an effect once the record is given up (is_given_up), or
+    has exceeded the time limit. Pickling turns it into a plain ConsumerRecord.
     """
 
     attempt: int
-    """1 when it is returned for the first time, one more after each nack()."""
+    """1 when it is returned for the first time. One more after each nack(), fail() and exceeded time limit, and after each reject() whose
+    dead letter could not be written."""
     _entry: Entry
     _turn: int
     _unacked: Reports
@@ -79,7 +80,10 @@ class AckRecord(ConsumerRecord[K, V]):
         self._unacked.tell(self, RecordEvent.ACK)
 
     def nack(self, delay: float = 0.0) -> None:
-        """Return the record again after `delay` seconds or later. Records of its lane wait for it; other records do not."""
+        """Return the record again after `delay` seconds or later. Records of its lane wait for it; other records do not.
+
+        Raises TypeError and ValueError unless `delay` is a number from 0 on.
+        """
         self._unacked.tell(self, RecordEvent.NACK, delay_ms("delay", delay))
 
     def reject(self, reason: BaseException | str = "") -> None:
@@ -92,14 +96,19 @@ class AckRecord(ConsumerRecord[K, V]):
         self._unacked.tell(self, RecordEvent.REJECT, reason)
 
     def fail(self, error: BaseException) -> None:
-        """End the loop over the records with this error. The record is not done."""
+        """End the loop over the records with this error. The record is not done, and is returned again if the loop is continued.
+
+        Raises TypeError if `error` is not an exception.
+        """
         if not isinstance(error, BaseException):
             raise TypeError(f"a record fails with an exception, got {shown(error)}")
         self._unacked.tell(self, RecordEvent.FAIL, error)
 
     @property
     def is_given_up(self) -> bool:
-        """Whether its partition was revoked meanwhile: another member gets the record, and ack() has no effect."""
+        """Whether the record was given up, so that ack() has no effect: its partition was revoked, its position was moved back, or acks()
+        was closed. It is delivered again, after a revocation to another member.
+        """
         return self._entry.state is RecordState.GIVEN_UP
 
     @property

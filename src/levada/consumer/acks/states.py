@@ -5,8 +5,8 @@
 A record is WAITING from the poll() that fetched it until it is returned to the program: for its turn, or for an earlier record of the same
 lane. While it is AT_WORK, the program has it and reports one of four results: it is done (ACK); it is to be processed again later (NACK,
 which leads through DELAYED back to WAITING); it cannot be processed (REJECT); or the loop over the records is to end with an error (FAIL,
-after which the record is returned again). A rejected record is done once it is written to the dead-letter topic. If that fails, the error
-is raised and the record is returned again.
+after which the record is returned again). Exceeding the time limit of process() counts as FAIL. A rejected record is done once it is
+written to the dead-letter topic. If that fails, the error is raised and the record is returned again.
 
 LOSE happens when the partition is revoked, when its position is moved back, or when acks() is closed. Later reports about such a record
 have no effect.

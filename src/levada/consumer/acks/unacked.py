@@ -45,9 +45,8 @@ class WorkLimit(NamedTuple):
 class UnackedRecords:
     """The unacknowledged records of one consumer.
 
-    max_at_work: the maximum number of records that the program has at a time; None for no limit. ordering: a key of LANE_OF. may_reject:
-    whether there is a dead-letter topic. limit: the time limit for a record; None for no limit. wake: ends the wait of the thread or task
-    that polls; called from any thread.
+    max_at_work: the maximum of `at_work`; None for no limit. ordering: a key of LANE_OF. may_reject: whether there is a dead-letter topic.
+    limit: the time limit for a record; None for no limit. wake: ends the wait of the thread or task that polls; called from any thread.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class UnackedRecords:
         return next((lanes for lanes in self._with_ready if lanes.tp not in self.held), None)
 
     def put_back(self, records: Collection[AckRecord[Any, Any]]) -> None:
-        """Take back records that did not reach the program, and return them again before all others."""
+        """Take back records that did not reach the program. They are returned again before all other records of their partitions."""
         for record in reversed(list(records)):
             if record._is_out:
                 self._come_back(record._entry, RecordEvent.PUT_BACK)
@@ -240,11 +239,11 @@ class UnackedRecords:
 
     @property
     def partitions(self) -> list[PartitionLanes]:
-        """Return all partitions that had records."""
+        """The partitions that had records and were not given up since."""
         return list(self._partitions.values())
 
     def partition(self, tp: TopicPartition) -> PartitionLanes | None:
-        """Return the records of a partition; None if it had none."""
+        """Return the records of a partition; None if it had none, or if they were given up."""
         return self._partitions.get(tp)
 
     def at_work_of(self, partitions: Iterable[TopicPartition]) -> int:

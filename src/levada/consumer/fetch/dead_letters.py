@@ -76,9 +76,10 @@ class DeadLetters:
         self.announce()
 
     def meet(self, given: AnyRecord, error: RecordDeserializationError) -> None:
-        """Return if the dead letter of a record that does not deserialize is written, so that the record is skipped (OnDecodeError).
+        """Handle a record that does not deserialize (OnDecodeError): return None, so that it is skipped, once its dead letter is written.
 
-        Raises AwaitsDeadLetterError before that, and DeadLetterError if the letter could not be written.
+        Raises AwaitsDeadLetterError until then; the first call for a record makes its letter. Raises DeadLetterError if writing has failed;
+        the next call makes a new letter.
         """
         known = self.foresee(error)
         if known.progress is Progress.WRITTEN:
@@ -110,7 +111,10 @@ class DeadLetters:
             one.progress = Progress.DUE
 
     def forget_passed(self, position: Callable[[TopicPartition], int | None]) -> None:
-        """Forget the letters of records before the positions. position: returns the position of a partition; None if it is not assigned."""
+        """Forget the letters of records before the positions, and of partitions that are not assigned.
+
+        position: returns the position of a partition; None if it is not assigned.
+        """
         for tp, offset in list(self._letters):
             at = position(tp)
             if at is None or at > offset:

@@ -17,9 +17,9 @@ Deserializer: TypeAlias = Callable[[bytes], Any]
 OnDecodeError: TypeAlias = Callable[[AnyRecord, RecordDeserializationError], AnyRecord | None]
 """The reaction to a record that does not deserialize (on.decode.error): one function per value of the option.
 
-It takes the record, with None for the part that failed, and the error. It returns the record to give to the program, or None to skip it, or
-raises the error that poll() raises once the records before it are returned. It runs without the engine's lock, and may run again for the
-same record when a call was interrupted.
+It takes the record, with None for each part that failed, and the error. It returns the record to give to the program, or None to skip it,
+or raises the error that poll() raises once the records before it are returned. When columns are read, it takes the whole record, and only
+whether it returns None counts. It runs without the engine's lock, and may run again for the same record when a call was interrupted.
 """
 
 
@@ -50,9 +50,9 @@ class RecordConverter:
     """Applies the deserializers. Without a deserializer, keys or values stay bytes; null keys and values always stay null.
 
     run_handlers: called before each record, to run waiting signal handlers. They must not run within a deserializer, because an exception
-    of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: called for later
-    records that do not deserialize either while one waits for its dead letter, so that all dead letters are written at once. keeps: selects
-    the records to return; None returns all. Other records are not deserialized.
+    of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: while a record waits
+    for its dead letter, called for each later record that does not deserialize, so that all dead letters are written at once. keeps:
+    selects the records to return; None returns all. Other records are not deserialized.
     """
 
     def __init__(
@@ -74,10 +74,11 @@ class RecordConverter:
         """Whether deserializers may ask a schema registry now, and so block."""
 
     def convert(self, records: list[AnyRecord]) -> tuple[list[AnyRecord], int]:
-        """Return the converted records, and the number of input records that were handled: all, or those before the first error.
+        """Return the converted records, and the number of input records that were handled: all, or those before the first error that
+        on_error raises.
 
-        If the first record has an error, it is raised. Raises MustAskError, in the same way, before a record whose deserializer has to ask
-        a schema registry while `may_ask` is False.
+        If on_error raises an error for the first input record, that is raised. MustAskError is raised in the same way, before a record
+        whose deserializer has to ask a schema registry while `may_ask` is False.
         """
         if self._key is None and self._value is None:
             return records if self._keeps is None else [record for record in records if self._keeps(record)], len(records)
@@ -107,7 +108,7 @@ class RecordConverter:
         return done, len(records)
 
     def pass_over(self, error: RecordDeserializationError) -> None:
-        """Return if a record that does not deserialize is to be skipped; else raise the error."""
+        """Raise the error of a record that does not deserialize, or that of on_error, unless the record is to be skipped."""
         is_wanted = self._keeps is None or self._keeps(error.record)
         if is_wanted and self._on_error(error.record, error) is not None:
             raise error

@@ -28,7 +28,7 @@ class CompletedFetch:
     """The data of one partition from one fetch response, or an error to raise in its place.
 
     aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete batch;
-    UNKNOWN_OFFSET for an error, and for data that must be decoded to know it.
+    UNKNOWN_OFFSET for an error, and for data with an invalid header or without a complete batch.
     """
 
     state: PartitionState
@@ -95,7 +95,7 @@ class FetchBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffered responses reach fetch.buffer.bytes. Then only partitions whose reading would otherwise stop are fetched."""
+        """Whether the buffered responses reach fetch.buffer.bytes. Then nothing is fetched while there are entries that may be read."""
         return self.size_bytes >= self.limit_bytes
 
     @property
@@ -104,7 +104,7 @@ class FetchBuffer:
         return any(state.buffered > state.passed and not state.paused for state in self._subscription)
 
     def add(self, fetch: CompletedFetch) -> None:
-        """Append an entry and wake a waiting poll()."""
+        """Append an entry, and wake a waiting poll() unless the partition is paused."""
         self.added += 1
         fetch.number = self.added
         self._queue[fetch] = None
@@ -189,7 +189,7 @@ class FetchBuffer:
         self._marks.clear()
 
     def changed(self) -> Promise[None]:
-        """Return a promise that is resolved once there is an entry to read, or at once if there is one."""
+        """Return a promise that is resolved by the next announce(), or at once if there is an entry to read."""
         return self._changed if self.first() is None else Promise.resolved(None)
 
     def announced(self) -> Promise[None]:

@@ -10,8 +10,8 @@ again from the positions. If it reaches the step, but its result does not reach 
 entries are fetched again.
 
 An error never loses records. It is raised only by a call that has no records to return, and its cause stays in place. Errors in the data
-are raised again until the program seeks past them; errors from a broker are raised once. An offset out of range is not an error if
-auto.offset.reset is set; the reset happens only after the records before it were returned.
+are raised again until the program seeks past them; errors from a broker, and those of dead letters, are raised once. An offset out of range
+is not an error if auto.offset.reset is set, except in a bounded read; the reset happens only after the records before it were returned.
 """
 
 from __future__ import annotations
@@ -147,10 +147,11 @@ class FetchCollector:
         return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
-        """Return up to `limit` rows that an earlier collect_part() has decoded ahead; None if other records come next.
+        """Return up to `limit` rows that an earlier collect_part() has decoded ahead for this sink and max_bytes; None if other records
+        come next.
 
-        Counts as a call, which take_back() can undo. Under the lock. The last of the rows are returned alone, even if the limit is larger,
-        so that no rows are copied.
+        If it returns rows, it counts as a call, which take_back() can undo. Under the lock. The last of the rows are returned alone, even
+        if the limit is larger, so that no rows are copied.
         """
         ahead = next((cursor for cursor in self._cursors if cursor.is_readable), None)
         if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
@@ -163,8 +164,8 @@ class FetchCollector:
         return part
 
     def next_timestamp(self, state: PartitionState) -> int | None:
-        """Return the maximum timestamp of the record batch that has the next record of a partition; None if it is not buffered. Under the
-        lock.
+        """Return the maximum timestamp, in ms, of the record batch that has the next record of a partition; None if that is not buffered,
+        or if an error comes first. Under the lock.
         """
         reading = next((cursor.fetch for cursor in self._cursors if cursor.fetch.state is state and not cursor.fetch.is_stale), None)
         fetch = reading or self._buffer.oldest(state)
@@ -277,7 +278,8 @@ class FetchCollector:
     def _take(self) -> CompletedFetch | None:
         """Take the next entry of the fetch buffer; None if there is none for this call.
 
-        With auto.offset.reset, an offset out of range becomes a reset. If the call has records already, an error is left for the next call.
+        With auto.offset.reset, and not in a bounded read, an offset out of range becomes a reset. If the call has begun to read, an error
+        is left for the next call.
         Entries that arrive during a call are left for the next call, too: otherwise a fast broker could prolong the call until its limit is
         reached.
         """

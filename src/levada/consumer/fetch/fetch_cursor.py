@@ -37,7 +37,7 @@ class ColumnSink(Protocol):
         """Add the batch's records from start_offset to before end_offset, at most `limit`; return the number of added rows, and the next
         offset.
 
-        None for end_offset or limit means no limit.
+        None for end_offset or limit means no limit. Raises RecordDeserializationError if the first record cannot be added.
         """
         ...
 
@@ -84,8 +84,9 @@ class ReadOptions:
 
 
 class FetchCursor:
-    """Reads one completed fetch. `position` and `leader_epoch`: of the next record to read. `exhausted`: whether no more records can be
-    read.
+    """Reads one completed fetch. `position`: the offset of the next record to read. `leader_epoch`: the epoch of the record before it.
+
+    `exhausted`: whether no more records can be read.
     """
 
     def __init__(
@@ -140,7 +141,10 @@ class FetchCursor:
         return min(left, limit * (length + AFTER_LENGTH) // count)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
-        """Return up to `limit` records, possibly fewer at the end of a batch. Return [] only when the fetch has no more records."""
+        """Return up to `limit` records, possibly fewer at the end of a batch or before an error. If an error comes first, it is raised.
+
+        Return [] only when the fetch has no more records.
+        """
         try:
             while (batch := self._current()) is not None:
                 if not (records := self._decode(batch, limit)):
@@ -156,8 +160,8 @@ class FetchCursor:
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
         """Add records to the columns until `limit` records or `max_bytes` bytes are reached, or the fetch has no more records.
 
-        Return the number of added records. limit: None for no limit. marks: a list that gets a Mark after each step. If the data have an
-        error after some records, this call adds those records, and the next call raises the error.
+        Return the number of added records. limit: None for no limit. marks: a list that gets a Mark after each step. If an error comes
+        first, it is raised. If it comes after some records, this call adds those records, and the next call raises the error.
         """
         rows = 0
         try:
@@ -176,7 +180,8 @@ class FetchCursor:
         return rows
 
     def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
-        """Add the next records, at most `limit` (None: no limit); return the number of added rows, or None if there are no more records.
+        """Add the next records, at most `limit` (None: no limit); return the number of added rows, 0 after skipping a record, or None if
+        there are no more records.
 
         If a stretch of plain batches begins at the position, it is added; else the rest of the current batch.
         """
@@ -245,9 +250,9 @@ class FetchCursor:
         return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Deserialize records and move past them. If a record has an error, return the records before it; the next call begins with it.
+        """Deserialize records and move past them. If the converter stops before a record with an error, the next call begins with it.
 
-        Return [] if all records were skipped.
+        Return [] if all these records were skipped. If the first record has an error that is to be raised, it is raised.
         """
         done, settled = self._converter.convert(records)
         if settled == len(records):
@@ -318,13 +323,13 @@ class FetchCursor:
     def _begin_again(self) -> None:
         """Read the data from its start again, because read_batches() is finished once it has raised.
 
-        The next call raises the same error.
+        The position stays, so the next call comes to the same error.
         """
         self._read_from(0)
         self._batch = None
 
     def _raise(self, fault: KafkaError) -> NoReturn:
-        """Raise an error in the data with its place. It is raised each time until the program seeks past it."""
+        """Raise an error; a CorruptRecordError with its place."""
         if not isinstance(fault, CorruptRecordError):
             raise fault
         text = f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it"

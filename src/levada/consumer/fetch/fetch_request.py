@@ -40,7 +40,7 @@ class FetchSettings:
     replica_lease_ms: int
     """How long to read from the replica that the leader has named, before asking the leader again (KIP-392)."""
     buffer_bytes: int
-    """fetch.buffer.bytes: from this amount on, only data without which reading would stop is fetched."""
+    """fetch.buffer.bytes: from this amount on, nothing is fetched while buffered records can be read."""
     request_timeout_ms: int
     """How long a response may take, in addition to fetch.max.wait.ms."""
 
@@ -48,8 +48,8 @@ class FetchSettings:
 def grown_bytes(state: PartitionState, settings: FetchSettings, room: int) -> int:
     """Return how much of a partition to request: twice its largest response, within the settings.
 
-    While data are waiting, a larger response costs the broker and the consumer less per record. Of a partition without much data more than
-    that is not requested, so its responses stay small. room: bytes that the fetch buffer has for each response of a partition.
+    While data are waiting, a larger response costs the broker and the consumer less per record. Responses of a partition without much data
+    are small, so its requests do not grow. room: bytes that the fetch buffer has for each response of a partition.
     """
     return max(settings.max_partition_bytes, min(2 * state.largest_response, settings.most_partition_bytes, room))
 

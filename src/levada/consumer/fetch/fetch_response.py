@@ -210,7 +210,8 @@ class FetchResponseHandler:
         return False
 
     def _refresh(self, refusal: _Refusal) -> bool:
-        """Request a metadata refresh. Retry after a back-off, unless the response named a newer leader (KIP-951).
+        """Request a metadata refresh, and stop reading from a preferred replica. Retry after a back-off, unless the response named a newer
+        leader (KIP-951).
 
         Return False, because nothing was buffered.
         """
@@ -222,11 +223,12 @@ class FetchResponseHandler:
         return False
 
     def _out_of_range(self, refusal: _Refusal) -> bool:
-        """Handle OFFSET_OUT_OF_RANGE: apply auto.offset.reset if the leader has sent it; ask the leader if another node has sent it.
+        """Handle OFFSET_OUT_OF_RANGE: buffer it if the leader has sent it (the collector applies auto.offset.reset); ask the leader if
+        another node has sent it. Return whether it was buffered.
 
-        The partition may have moved from a follower to the leader meanwhile, or its leader may have changed. A broker that led before the
-        epoch of the position is probably outdated as well. But a program may have committed such an epoch, or passed it to seek(), by
-        mistake, so in the end the broker is believed. Return whether an error was buffered.
+        The partition may have moved from a follower to the leader meanwhile, or its leader may have changed. A leader with an older epoch
+        than the position's is probably outdated, so it is asked again. But a program may have committed such an epoch, or passed it to
+        seek(), by mistake, so after MOST_DOUBTS failures the broker is believed.
         """
         state = refusal.state
         leader = self._metadata.snapshot.leader(state.tp)

@@ -162,7 +162,10 @@ class Fetcher:
         self._now_ms = 0
 
     def poll(self, now_ms: int) -> int:
-        """Send a fetch to every broker that has partitions to request and no fetch in flight; return the time, in ms, of the next poll."""
+        """Send a fetch to every broker that has partitions to request and no fetch in flight; return the time, in ms, of the next poll.
+
+        If the fetch buffer is full, nothing is sent while it has entries that may be read.
+        """
         self._now_ms = now_ms
         self._note_slow(now_ms)
         self._note_changes(now_ms)
