@@ -139,7 +139,7 @@ class ClassicMember:
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits; without a generation if the consumer is not a member.
+        """The group metadata for commits; only the group id without a subscription, and without a generation before the first one.
 
         As in Java, a member that has lost its membership keeps its last generation until it gets a new one. Without a generation, a
         coordinator would accept the offsets of a transaction even for partitions that other members own by now.
@@ -155,7 +155,7 @@ class ClassicMember:
         return self.subscribed is None or self.state is MemberState.STABLE
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` if offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
+        """Return `group` if offsets may be committed. Raises RebalanceInProgressError, or CommitFailedError if the membership is lost."""
         if self.may_commit:
             return self.group
         if self.has_generation:
@@ -205,7 +205,7 @@ class ClassicMember:
         return wants_to_join and bool(self.topics or self.has_generation or self.error)
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work of a rebalance. Return False if the time was over before it was done."""
+        """See Membership."""
         return self._rebalance_steps.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
@@ -215,7 +215,7 @@ class ClassicMember:
     def take_error(self) -> BaseException | None:
         """Return the error because of which the member cannot be in its group; None if there is none.
 
-        It is returned once, or every time if another member has taken the group.instance.id.
+        It is returned once, or every time if it is fatal, as after another member has taken the group.instance.id.
         """
         error, self.error = self.error, self.final_error
         return error
@@ -253,7 +253,10 @@ class ClassicMember:
         self.holdings.announce()
 
     def checked_assignment(self) -> Received | None:
-        """Return the received assignment. If the subscription has changed since the join, request another rebalance and return None."""
+        """Return the received assignment; None without one.
+
+        If it has a topic that is not subscribed to any more, drop it, request another rebalance, and return None.
+        """
         received, subscribed = self.received, self.subscribed
         if received is None or subscribed is None:
             return None
@@ -270,8 +273,9 @@ class ClassicMember:
         self.received, self.is_prepared = None, False
 
     def rejoin(self, reason: str) -> None:
-        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke. reason: a text for
-        logs.
+        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke.
+
+        reason: a text for the coordinator, in JoinGroup (KIP-800). Of several reasons before a join, the first one is sent.
         """
         if self._rejoin_reason is None:
             self._rejoin_reason = reason
@@ -354,7 +358,7 @@ class ClassicMember:
     def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
         """Leave the group; return the flow that sends LeaveGroup.
 
-        tells: whether to send LeaveGroup; None sends it unless the member is static.
+        tells: whether to send LeaveGroup; None sends it unless the member is static. Nothing is sent without a member id.
         """
         if tells is None:
             tells = self.settings.group_instance_id is None
@@ -386,7 +390,7 @@ class ClassicMember:
             self._log.info(text, self.settings.group_id, member_id, error)
 
     def _leave_unused(self) -> None:
-        """Leave the group because poll() was not called for max.poll.interval.ms."""
+        """Leave the group because poll() was not called for max.poll.interval.ms. A static member sends no request for that."""
         settings = self.settings
         limit_s = settings.max_poll_interval_ms / 1000
         reason = f"no call for records for {limit_s:g} s (max.poll.interval.ms)"
@@ -446,7 +450,7 @@ class ClassicMember:
             self.rejoin("the partitions of the group's topics have changed")
 
     def _send_heartbeat(self, generation: Generation) -> Flow[ErrorCode | None]:
-        """Return the error code of the answer; None without an answer."""
+        """Send a heartbeat; return the error code of the answer, None without an answer."""
         try:
             answer = yield self._requests.heartbeat(generation)
         except ENDED:

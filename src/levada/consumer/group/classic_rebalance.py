@@ -1,8 +1,9 @@
 """What a member of a classic group does in its program's thread or task: revoke partitions before it joins, and take its new assignment.
 
 These are onJoinPrepare() and onJoinComplete() of Java's ConsumerCoordinator. The work may be interrupted wherever it waits: by the end of
-the call's time, by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. Its error
-is raised when the assignment of the group is complete.
+the call's time, by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. An error from a
+listener that is called before the join is raised at once; one from a listener that is called with the new assignment is raised when the
+assignment is complete.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class Rebalanced(Protocol):
     """The part of a member that the program's thread or task reads and changes, under the engine's lock."""
 
     is_prepared: bool
-    """Whether the program has revoked what it has to before the next join."""
+    """Whether the program has revoked the partitions that it must revoke before the next join."""
 
     @property
     def generation(self) -> Generation:
-        """The generation that the coordinator has given; without a number if it has given none."""
+        """The generation that the coordinator has given; with the number -1 if it has given none, or if the member has lost it."""
         ...
 
     @property
@@ -63,7 +64,7 @@ class Rebalanced(Protocol):
         ...
 
     def take_error(self) -> BaseException | None:
-        """Return the error because of which the member cannot be in its group; None if there is none."""
+        """Return the error because of which the member cannot be in its group; None without one. Only a fatal one is returned again."""
         ...
 
     def begin_join(self, user_data: Mapping[str, bytes | None]) -> None:
@@ -75,7 +76,10 @@ class Rebalanced(Protocol):
         ...
 
     def checked_assignment(self) -> Received | None:
-        """Return the received assignment. If the subscription has changed since the join, request another rebalance and return None."""
+        """Return the received assignment; None without one.
+
+        If it has a topic that is not subscribed to any more, drop it, request another rebalance, and return None.
+        """
         ...
 
     def adopt(self, now_ms: int) -> None:
@@ -93,7 +97,7 @@ class ClassicRebalance:
         self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work, one step after the other. Return False if the time was over before it was done."""
+        """Do the pending work, one step after the other. Return False if work is left, as Membership.do_pending_work() does."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -108,7 +112,10 @@ class ClassicRebalance:
     # Giving up
 
     def _prepare(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Revoke the partitions that have to be revoked before a join (onJoinPrepare in Java)."""
+        """Auto-commit, and revoke the partitions that have to be revoked before a join (onJoinPrepare in Java).
+
+        Return False if _settle() is not done yet. Raises the errors of the listener.
+        """
         with caller.host.lock:
             given_up = self._holdings.held() - self._kept()
         if not (yield from self._settle(caller, given_up, deadline_ms)):
@@ -119,14 +126,16 @@ class ClassicRebalance:
         return True
 
     def _kept(self) -> frozenset[TopicPartition]:
-        """Return the partitions that stay assigned during a rebalance: none with an eager assignor, else those of subscribed topics."""
+        """Return the partitions that stay assigned during a rebalance: none without a generation or with an eager assignor, else those of
+        subscribed topics.
+        """
         member = self._member
         if not member.has_generation or self._protocol is RebalanceProtocol.EAGER:
             return frozenset()
         return frozenset(tp for tp in self._holdings.held() if tp.topic in member.topics)
 
     def give_up_all(self, caller: Caller) -> CallerFlow[None]:
-        """Revoke all partitions before unsubscribe() or close()."""
+        """Revoke all partitions before unsubscribe() or close(). They are lost instead if the member may not commit."""
         return self._give_up(caller, frozenset())
 
     def _give_up(self, caller: Caller, kept: frozenset[TopicPartition]) -> CallerFlow[None]:
@@ -144,7 +153,10 @@ class ClassicRebalance:
                 self._member.is_prepared = True
 
     def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Wait until the engine has joined the group. Return False if the time was over first. Raises the error of the last attempt."""
+        """Let the engine begin to join the group, with the user data of the assignors; do not wait for the result.
+
+        Raises the error of the last attempt instead, if there is one.
+        """
         member = self._member
         user_data = {}
         for assignor in self._assignors:
@@ -163,7 +175,8 @@ class ClassicRebalance:
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
         """Take the assignment of the leader (onJoinComplete in Java).
 
-        A cooperative member first revokes the partitions that move to other members, and joins again.
+        A cooperative member first revokes the partitions that move to other members, and then requests to join again. Return False if
+        _settle() is not done yet.
         """
         member = self._member
         with caller.host.lock:
@@ -219,9 +232,9 @@ class ClassicRebalance:
     # Steps
 
     def _settle(self, caller: Caller, given_up: frozenset[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Wait for the processing of records of these partitions, and auto-commit the positions.
+        """Before these partitions are revoked: finish their records and commit, see Caller.settle(). Return False if that is not done yet.
 
-        Return False if the time was over first.
+        Nothing is committed if the member may not commit.
         """
         with caller.host.lock:
             is_needed = self._member.holds_partitions and self._member.may_commit

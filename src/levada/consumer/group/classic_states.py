@@ -6,11 +6,11 @@ A rebalance has two requests. With JoinGroup the member sends its subscription. 
 until then the member is PREPARING_REBALANCE. With SyncGroup the leader, one of the members, sends the assignment, and each member gets its
 own partitions in the answer: until then it is COMPLETING_REBALANCE. Either request may have to be repeated. Joining again is always
 correct, so JOIN leads to PREPARING_REBALANCE from every state. The generation counts the rebalances of a group. A member has a generation
-from the answer to JoinGroup until it joins again or its membership is LOST.
+from the answer to JoinGroup until the next answer to JoinGroup, or until its membership is LOST.
 
 Two sides move a member. The coordinator does with its answers: it accepts the member (JOINED, SYNCED), asks for another rebalance, or does
-not know the member any more (LOST). The program does, too: only poll() begins to join, and if poll() is not called for
-max.poll.interval.ms, the member leaves (LOST).
+not know the member any more (LOST). The program does, too: only poll() begins to join, unsubscribe() and close() leave the group (LOST),
+and if poll() is not called for max.poll.interval.ms, the member leaves (LOST).
 
 What can never happen: a heartbeat is sent while a JoinGroup or SyncGroup is in flight (it would wait behind it on the same connection, and
 these requests keep the session alive themselves); offsets are committed for a generation that is not STABLE; a member is STABLE without

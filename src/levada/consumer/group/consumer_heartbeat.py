@@ -63,7 +63,8 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, HeartbeatReaction] = {
     _C.GROUP_ID_NOT_FOUND: _R.FENCE,
     _C.TOPIC_AUTHORIZATION_FAILED: _R.TELL,
 }
-"""The reaction to a code that is not listed is FAIL: to a group.instance.id in use, a missing permission, or a group of another type."""
+"""For any other code the reaction is FAIL: for a missing permission, a group of another type, or a group.instance.id that is in use (only
+after the wait of InstanceRelease)."""
 
 
 def reaction_to(code: ErrorCode, epoch: int) -> HeartbeatReaction:
@@ -118,7 +119,7 @@ def leaving(who: Identity, *, for_a_while: bool) -> ConsumerGroupHeartbeatReques
 
 
 def makes_sense(answer: ConsumerGroupHeartbeatResponse) -> bool:
-    """Return whether an answer is valid: the member epoch is not that of joining, and no partition number is negative."""
+    """Return whether an answer is valid: it has an error code, or a member epoch above 0 and no negative partition number."""
     given = () if answer.assignment is None else owned_of(answer.assignment.topic_partitions)
     return bool(answer.error_code) or (answer.member_epoch > JOIN_EPOCH and all(partition >= 0 for _, partition in given))
 

@@ -157,9 +157,10 @@ class ConsumerGroupMember:
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits, with the member epoch as generation.
+        """The group metadata for commits, with the member epoch as generation; only the group id without a subscription and before the
+        first epoch.
 
-        When the consumer is not a member, the metadata of the last membership, like in ClassicMember.
+        After the membership was lost, it has the last epoch, as in ClassicMember.
         """
         epoch = self.epoch if self.is_member else self._last_epoch
         if self.subscribed is None or epoch <= JOIN_EPOCH:
@@ -172,17 +173,21 @@ class ConsumerGroupMember:
         return self.subscribed is None or self.state in _MAY_COMMIT
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` if offsets may be committed. Raises CommitFailedError."""
+        """Return `group` if offsets may be committed. Raises CommitFailedError if the consumer is not a member."""
         if self.may_commit:
             return self.group
         raise commit_failed(self.settings, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def for_look_up(self) -> ConsumerGroupMetadata:
-        """Return `group`, with the member epoch: the coordinator then refuses a request with a stale epoch."""
+        """Return `group`, with the member epoch: the coordinator then refuses a request with a stale epoch. Only the group id if the
+        consumer is not a member.
+        """
         return self.group if self.is_member else ConsumerGroupMetadata(self.settings.group_id)
 
     def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
-        """If the coordinator has a newer epoch for this member, return a promise that the next heartbeat settles; else None."""
+        """After STALE_MEMBER_EPOCH, return a promise that settles when the newer epoch is known: with the next answer to a heartbeat, or
+        at once if `group` is not the present one. None after other errors, and if the consumer is not in the group.
+        """
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH or not self._is_in_group:
             return None
         if group == self.group:
@@ -225,7 +230,7 @@ class ConsumerGroupMember:
         return self.epoch > JOIN_EPOCH
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Join or reconcile the assignment, as necessary. Return False if the time was over before it was done."""
+        """See Membership."""
         return self._reconciliation.run(caller, deadline_ms)
 
     def give_up(self, caller: Caller) -> CallerFlow[None]:
@@ -286,7 +291,10 @@ class ConsumerGroupMember:
         self._is_in_group = self.state in IN_GROUP
 
     def _follow_target(self, agreed: ConsumerMemberEvent) -> None:
-        """Start to reconcile if the target assignment differs from the current one. agreed: the event to apply if it does not differ."""
+        """Start to reconcile if the target assignment is the first one or differs from the current one, as far as its names are known.
+
+        agreed: the event to apply if there is no target, or if it does not differ.
+        """
         self.taking, self._has_begun = None, False
         if self._target is None:
             self._move(agreed)

@@ -47,7 +47,9 @@ class Heartbeats:
         self.due_ms = NEVER_MS
 
     def answered(self, sent_ms: int, now_ms: int, *, ok: bool) -> None:
-        """Set the time of the next heartbeat. sent_ms: when the last one was sent. ok: whether it was answered without an error."""
+        """Set the time of the next heartbeat. sent_ms: when the last one was sent. ok: whether the answer shows that the session goes on;
+        if not, the next heartbeat is due after a retry backoff.
+        """
         if ok:
             self.failures = 0
             self.due_ms = sent_ms + self._interval_ms

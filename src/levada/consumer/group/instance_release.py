@@ -58,7 +58,7 @@ class InstanceRelease:
 
     @property
     def waited(self) -> str:
-        """A text that tells how long the member has waited, to append to an error message."""
+        """A text with the session timeout that the member has waited for, to append to an error message; "" if it does not wait."""
         return f" (after {self._session_ms / 1000:g} s, {SESSION_TIMEOUT} of the group)" if self.is_awaited else ""
 
     def _ask(self) -> Flow[int | None]:

@@ -38,7 +38,7 @@ from levada.protocol.messages.join_group import JoinGroupResponse
 PAUSES = frozenset({ClassicReaction.RETRY, ClassicReaction.REFIND})
 _BEGINS_ANEW = frozenset({ClassicReaction.TAKE_ID, ClassicReaction.LOSE_GENERATION, ClassicReaction.LOSE_MEMBERSHIP})
 MOST_AT_ONCE = 3
-"""How often a member joins again without a pause. More often, a coordinator that always refuses would get too many requests."""
+"""How often a member joins again without a pause. Then it pauses: a coordinator that always refuses would get too many requests."""
 
 
 class Led(NamedTuple):
@@ -199,7 +199,10 @@ class Joining:
             yield Wait(self._metadata.refreshed())
 
     def _ask(self, call: Call, policy: Mapping[ErrorCode, ClassicReaction]) -> Flow[Any]:
-        """Send a request; return the answer, or the reaction to its error. policy: the reaction to each error code."""
+        """Send a request; return the answer. If it has an error, or is missing, begin the reaction and return that.
+
+        policy: the reaction to each error code. Raises the error if the reaction is RAISE.
+        """
         self._member.asks(True)
         try:
             answer = yield call

@@ -37,7 +37,8 @@ def _racks(snapshot: ClusterSnapshot, topic: TopicMetadata) -> tuple[frozenset[s
 def have_changed(before: Layouts, topics: Iterable[str], snapshot: ClusterSnapshot, *, with_racks: bool) -> bool:
     """Return whether the partitions of a group's topics differ from `before`, the layouts at the time of the assignment.
 
-    A topic for which metadata has a temporary error counts as unchanged. with_racks: whether to compare the racks of the replicas as well.
+    A topic that metadata does not have, or has with an error other than UNKNOWN_TOPIC_OR_PARTITION, counts as unchanged. with_racks:
+    whether to compare the racks of the replicas as well.
     """
     known = [name for name in topics if (topic := snapshot.topics.get(name)) is not None and _is_settled(topic)]
     now = layouts(snapshot, known, with_racks=with_racks)
@@ -63,8 +64,8 @@ def assign(
 
 
 def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, members: Mapping[str, MemberSubscription]) -> None:
-    """Raise IllegalStateError if a partition does not exist, is assigned twice, or is assigned to a member that is not subscribed to its
-    topic.
+    """Raise IllegalStateError if a partition does not exist, is assigned twice, or is assigned to a member that does not exist or is not
+    subscribed to its topic.
 
     name: the name of the assignor. given: the assignment that it returned. topics, members: the arguments that it got.
     """

@@ -13,7 +13,8 @@ from levada.types import TopicPartition
 ListenerMethod = Callable[[list[TopicPartition]], Any]
 Finish = Callable[[Collection[TopicPartition]], bool]
 PendingWork = Callable[["Caller", int], CallerFlow[bool]]
-"""Work of a member that only the program's thread or task may do. It has a deadline, and returns False if the time was over first."""
+"""Work of a member that only the program's thread or task may do. It gets a deadline in ms. It returns False if it is not done yet, because
+the time was over or because of Caller.is_held_up."""
 
 
 class Listener(NamedTuple):
@@ -49,9 +50,7 @@ class Caller:
         self._committing: Promise[None] | None = None
 
     def do_all(self, next_work: Callable[[Caller], PendingWork | None], deadline_ms: int) -> CallerFlow[bool]:
-        """Do all pending work in order. Return False if the time was over before it was done. next_work: returns the next step; None at the
-        end.
-        """
+        """Do all pending work in order. Return False if a step is not done yet. next_work: returns the next step; None at the end."""
         while (work := next_work(self)) is not None:
             if not (yield from work(self, deadline_ms)):
                 return False
@@ -126,8 +125,9 @@ class Caller:
             raise before
 
     def settle(self, partitions: Collection[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Before partitions are revoked: wait until the processing of their records is done, and commit. Return False if the time was over
-        first.
+        """Before partitions are revoked: check that the program is done with their records, and commit.
+
+        Return False if it is not, which sets is_held_up, or if the time was over before the commit was.
         """
         self.is_held_up = self.finish is not None and not self.finish(partitions)
         if self.is_held_up:

@@ -24,21 +24,27 @@ from levada.types import ConsumerGroupMetadata, TopicPartition
 
 
 class Subscribed(NamedTuple):
-    """A subscription: topic names, or a pattern that whole topic names must match. The client or the brokers match it."""
+    """A subscription: topic names, or a pattern that whole topic names must match.
+
+    pattern: the client matches it; None without one. broker_pattern: brokers match it; "" without one.
+    """
 
     topics: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     broker_pattern: str = ""
 
     def matching(self, snapshot: ClusterSnapshot, *, with_internal: bool) -> frozenset[str]:
-        """Return the subscribed topics that metadata knows. with_internal: include topics such as __consumer_offsets."""
+        """Return the topics that are subscribed to by name, or else those in metadata that match the pattern of the client.
+
+        with_internal: include topics such as __consumer_offsets if they match.
+        """
         if self.pattern is None:
             return self.topics
         there = [topic for topic in snapshot.topics.values() if topic.error is ErrorCode.NONE and (with_internal or not topic.is_internal)]
         return frozenset(topic.name for topic in there if self.pattern.fullmatch(topic.name))
 
     def covers(self, topic: str) -> bool:
-        """Whether a topic is subscribed to."""
+        """Whether a topic is subscribed to, by name or by the pattern of the client."""
         return topic in self.topics if self.pattern is None else self.pattern.fullmatch(topic) is not None
 
 
@@ -72,12 +78,12 @@ class Membership(Protocol):
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that are subscribed to by name, or that match the pattern."""
+        """The topics that are subscribed to by name, or that match the pattern. If brokers match it, those of the assigned partitions."""
         ...
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits; without a generation if the consumer was never a member."""
+        """The group metadata for commits; without a generation if the consumer was not a member since subscribe()."""
         ...
 
     @property
@@ -91,11 +97,13 @@ class Membership(Protocol):
         ...
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` if offsets may be committed. Raises CommitFailedError, RebalanceInProgressError."""
+        """Return `group` if offsets may be committed. Raises CommitFailedError; in a classic group that rebalances,
+        RebalanceInProgressError.
+        """
         ...
 
     def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
-        """Handle a refused commit: change the membership as the error says, and return the error to raise."""
+        """Return the error to raise for a refused commit. In a classic group, also change the membership as the error says."""
         ...
 
     def for_look_up(self) -> ConsumerGroupMetadata:
@@ -111,7 +119,7 @@ class Membership(Protocol):
         ...
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Make the next poll() start a rebalance of the group."""
+        """Make the next poll() start a rebalance of a classic group. In a consumer group, only log that it has no effect."""
         ...
 
     def entered(self, now_ms: int) -> None:
@@ -128,8 +136,8 @@ class Membership(Protocol):
         ...
 
     def do_pending_work(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work of a rebalance. Return False if the time was over first. Raises errors that prevent joining, and errors of
-        listeners.
+        """Do the pending work of a rebalance. Return False if work is left: the time was over, or the program still has records of
+        partitions to revoke (Caller.is_held_up). Raises errors that prevent joining, and errors of listeners.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 This is maybeReconcile() of Java's ConsumerMembershipManager. The work may be interrupted wherever it waits: by the end of the call's time,
 by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. Its error is raised when
-the target assignment is taken.
+the target assignment is taken, or at once if all partitions are given up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reconciled(Protocol):
         ...
 
     def take_error(self) -> KafkaError | None:
-        """Return the error to raise; None if there is none."""
+        """Return the error to raise; None if there is none. Only the error of a permanent refusal is returned again."""
         ...
 
     def begin_join(self, now_ms: int) -> None:
@@ -75,7 +75,7 @@ class Reconciliation:
         self._holdings = holdings
 
     def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Do the pending work, one step after the other. Return False if the time was over before it was done."""
+        """Do the pending work, one step after the other. Return False if work is left, as Membership.do_pending_work() does."""
         return caller.do_all(self._next, deadline_ms)
 
     def _next(self, caller: Caller) -> PendingWork | None:
@@ -134,8 +134,9 @@ class Reconciliation:
     # Taking
 
     def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
-        """Commit, revoke the partitions that are not in the target assignment, and take the new ones. Return False if the time was over
-        first.
+        """Auto-commit and revoke the partitions that are not in the target assignment, and take the new ones.
+
+        Return False if Caller.settle() is not done yet.
         """
         member = self._member
         with caller.host.lock:

@@ -35,7 +35,7 @@ class Named(NamedTuple):
 class TargetNames:
     """Finds the names of topics in a target assignment, which has topic ids. Used under the engine's lock.
 
-    learned: called when brokers have answered a request for names; with the error if it is permanent, else None.
+    learned: called when a request for names has ended, answered or not; with the error if it is permanent, else None.
     """
 
     def __init__(self, metadata: Metadata, spawn: Spawn, learned: Callable[[BaseException | None], None]) -> None:

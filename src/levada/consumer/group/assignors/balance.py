@@ -76,9 +76,9 @@ class _Loads:
 
 
 def _trim(loads: _Loads, total: int) -> None:
-    """If all subscriptions are equal, take the partitions above an equal share from each member.
+    """Take from each member the partitions above an equal share. Only for members with equal subscriptions.
 
-    If the number of partitions is not a multiple of the number of members, the first members keep one more.
+    If `total` is not a multiple of the number of members, the first members that have more than an equal share keep one more.
     """
     each, extras = divmod(total, len(loads.given) or 1)
     for partitions in list(loads.given.values()):

@@ -67,12 +67,12 @@ class CooperativeStickyAssignor(PartitionAssignor):
         return assignments({member: [tp for tp in partitions if may_have(member, tp)] for member, partitions in given.items()})
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the generation of the last assignment, encoded.
+        """Return the generation of the last assignment, encoded; -1 before the first one.
 
         Older clients that lead the group read the generation from the user data.
         """
         return cooperative_user_data(self._generation)
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Remember the assignment for the next join."""
+        """Remember the generation for the next join. The partitions of the next join are those that the member then owns."""
         self._generation = generation
