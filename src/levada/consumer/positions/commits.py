@@ -2,7 +2,7 @@
 
 By default, the positions at the time of the commit are committed, that is, the offsets after the records that poll() has returned. Records
 that a loop over the consumer has not received yet are excluded, and all records from the first unacknowledged one on (adr/0044). Only
-poll() starts an auto-commit, because a program that requests more records is done with the earlier ones.
+poll() starts the auto-commit of every interval, because a program that requests more records is done with the earlier ones.
 
 Commits of one consumer reach the coordinator in the order in which they were made. commit_async() sends at once, one request behind the
 other on the coordinator's connection, and never retries: a retry could overtake a newer commit. commit() retries, so it begins when all
@@ -12,8 +12,9 @@ wait until it is over, and no auto-commit begins. Callbacks are called in the sa
 A member of a group commits with the generation that it has when the commit is sent, and does not send a commit that the coordinator would
 refuse.
 
-Commits of positions leave out partitions that do not exist any more. For these a coordinator only answers UNKNOWN_TOPIC_OR_PARTITION, as
-for a topic that was just created, and no other partition would be read until the time is over.
+Auto-commits leave out partitions that do not exist any more. For these a coordinator only answers UNKNOWN_TOPIC_OR_PARTITION, as for a
+topic that was just created. The commit before partitions are revoked would be repeated until its time is over, and poll() would return no
+records until then.
 
 An old offset, committed for a topic that was deleted and created again, would make the group skip records. Positions in the old topic are
 never committed, and its reader is told that they are lost. An offset that the program passes belongs to the topic that was known at that
@@ -176,7 +177,8 @@ class Commits:
     def commit(self, offsets: Offsets) -> Flow[None]:
         """Commit these offsets after all earlier commits, and retry retriable errors.
 
-        Raises TopicRecreatedError if a topic was deleted and created again meanwhile.
+        Raises TopicRecreatedError if a topic was deleted and created again meanwhile, the errors of Membership.for_commit(), and
+        InvalidGroupIdError without a group.id.
         """
         snapshot = self._metadata.snapshot
         named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}
@@ -187,7 +189,7 @@ class Commits:
         return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
 
     def commit_positions(self, offsets: Offsets) -> Flow[None]:
-        """Commit these positions like commit(), but leave out topics that were deleted meanwhile."""
+        """Commit these positions like commit(), but leave out topics that were deleted and created again meanwhile."""
         return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
 
     def _commit_after(
@@ -276,7 +278,7 @@ class Commits:
         return bool(self._made or self._committed)
 
     def newly_committed(self) -> list[Offsets]:
-        """Return the offsets of the commits that have succeeded since the last call, in order."""
+        """Return the offsets of the commits that have succeeded since the last call, in order. Empty unless interceptors are configured."""
         committed = list(self._committed)
         self._committed.clear()
         return committed
@@ -316,8 +318,8 @@ class Commits:
         return True
 
     def begin_last(self) -> Promise[None] | None:
-        """With enable.auto.commit, begin the commit before partitions are revoked, and return its promise. None if there is nothing to wait
-        for.
+        """Begin the work of at_close() before partitions are revoked, and return a promise that settles when it is done. None if there is
+        nothing to commit and no commit to wait for.
         """
         if not self.has_work_at_close:
             return None

@@ -42,7 +42,7 @@ class EpochAsked(NamedTuple):
 class EpochEnd(NamedTuple):
     """The answer of a leader: its newest epoch that is not above the requested one, and the end offset of that epoch; -1 if it knows none.
 
-    leader_epoch: the current epoch of the leader.
+    leader_epoch: the current epoch of the leader, which the request named.
     """
 
     epoch: int

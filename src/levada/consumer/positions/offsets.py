@@ -98,7 +98,7 @@ class OffsetFinder:
         """Return, for each partition, the first offset at or after a time in ms; None if there is none. -1 and -2 are the end and the
         beginning.
 
-        Raises the errors of check_exists(), authorization errors, and TimeoutError.
+        Raises the errors of check_exists() and of ask_leader(), authorization errors, and TimeoutError.
         """
         started_ms = self._now.ms
         asking: FanOut[TopicPartition, OffsetAndTimestamp | None] = FanOut(

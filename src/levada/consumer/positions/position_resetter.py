@@ -22,10 +22,10 @@ from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 
 class PositionReset(NamedTuple):
-    """A position that auto.offset.reset has moved. If `offset - asked_offset` is positive, that many records are skipped; if negative, read
-    again.
+    """A move of an invalid position, with auto.offset.reset: to where the option says, or back to the end of what a truncated log kept.
 
-    reason: OUT_OF_RANGE, TRUNCATED or RECREATED.
+    asked_offset: the invalid position. offset: the new one. If `offset - asked_offset` is positive, that many offsets are skipped; if
+    negative, read again. reason: OUT_OF_RANGE, TRUNCATED or RECREATED.
     """
 
     partition: TopicPartition

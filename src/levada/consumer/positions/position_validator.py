@@ -4,9 +4,10 @@ Two things can happen to a log. A new leader may lack records: this shows as a n
 epoch, at the new leader, tells whether the position is still valid. Or the topic was deleted and created again: then it has another topic
 id, and old offsets mean nothing in it.
 
-An invalid position is moved by auto.offset.reset, and the move is reported. Without auto.offset.reset, and in a bounded read, poll() raises
-an error until the program seeks. Records that were fetched before are still returned first, as if the program had polled a moment earlier.
-So a leader is asked, and its answer used, only while no records of the partition are buffered.
+With auto.offset.reset an invalid position is moved, and the move is reported: after a truncation to the end of the part that both logs have
+in common, if the leader knows it; else as the option says. Without auto.offset.reset, and in a bounded read, poll() raises an error until
+the program seeks. Records that were fetched before are still returned first, as if the program had polled a moment earlier. So a leader is
+asked, and its answer used, only while no records of the partition are buffered.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ class PositionValidator:
         return Answer(dict(answer.found), answer.again, answer.errors)
 
     def _take(self, question: _Question, end: EpochEnd | None) -> None:
-        """Use the leader's answer: keep the position, move it back, or reset it."""
+        """Use the leader's answer: keep the position, move it back, reset it, or make poll() raise an error. end: None if the broker is too
+        old to answer.
+        """
         state = question.state
         state.heard(self._now.ms)
         policy = self._policy_for(state)

@@ -2,14 +2,15 @@
 
 Each assigned partition is in one of four states:
 
-    INITIALIZING   its position will be the committed offset, else that of auto.offset.reset; no poll() has asked for its records yet
-    AWAIT_RESET    its position is being looked up at the beginning or the end of the log
+    INITIALIZING   its position will be the committed offset, else that of auto.offset.reset; that is not looked up yet
+    AWAIT_RESET    its position is to be looked up: the beginning or the end of the log, or an offset by time
     FETCHING       it has a position
     VALIDATING     it has a position and a new leader; nothing is fetched until that leader's log is known to match what was read
 
-assign() starts partitions in INITIALIZING and keeps those that stay. The first poll() moves INITIALIZING to AWAIT_RESET by
-auto.offset.reset, or raises that there is no position. An answer to the look-up, and any seek(), lead to FETCHING. seek_to_beginning() and
-seek_to_end() lead back to AWAIT_RESET, and seek_to_committed() to INITIALIZING; the look-up happens when the position is needed.
+assign() starts partitions in INITIALIZING and keeps those that stay. The first poll() looks up the committed offset, which leads to
+FETCHING. Without one, or without a group, auto.offset.reset leads to AWAIT_RESET, or an error is raised that there is no position. An
+answer to the look-up, and any seek(), lead to FETCHING. seek_to_beginning() and seek_to_end() lead back to AWAIT_RESET, and
+seek_to_committed() to INITIALIZING; the look-up happens when the position is needed.
 position_validator moves partitions from FETCHING to VALIDATING and back.
 
 A partition has two offsets. `position` is the offset of the next record to be returned to the program. `fetch_offset` is ahead of it: the
@@ -215,7 +216,7 @@ class PartitionState:
         return self.heard_ms if self.source is None else max(self.heard_ms, self.source.heard_ms)
 
     def leave_source(self) -> None:
-        """Note that this partition is no longer fetched from its broker. last_heard_ms keeps its value."""
+        """Note that this partition is no longer fetched from its broker. last_heard_ms keeps its present value."""
         self.heard_ms = self.last_heard_ms
         self.source = None
 
@@ -401,7 +402,7 @@ class SubscriptionState:
         return any(self._listeners)
 
     def initializing(self) -> list[PartitionState]:
-        """Return the partitions without a position for which no look-up has begun."""
+        """Return the partitions that are INITIALIZING."""
         marks = self._initializing
         found = [state for state in marks if state.status is PartitionStatus.INITIALIZING and not state.retired]
         marks.clear()
@@ -437,7 +438,7 @@ class SubscriptionState:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every assigned partition has an end offset and has reached it."""
+        """Whether every assigned partition has an end offset and has reached it. Also true without partitions, in a bounded read."""
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
@@ -467,7 +468,10 @@ class SubscriptionState:
         self.is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        """Move the position of a partition. leader_epoch: the epoch of the record before this offset. Takes effect with the next poll()."""
+        """Move the position of a partition. Raises IllegalStateError if it is not assigned, and ValueError for a negative offset.
+
+        leader_epoch: the epoch of the record before this offset, to detect log truncation (KIP-320).
+        """
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         state = self.state(tp)

@@ -49,7 +49,8 @@ class Ranges(NamedTuple):
     ) -> Ranges:
         """Return the ranges of topics. start, end: one bound for all partitions, or a mapping from the partition to its bound.
 
-        A partition is given as a TopicPartition or, with a single topic, as its number. only: the partitions to read; None for all.
+        A partition is given as a TopicPartition or, with a single topic, as its number. only: the partitions to read; None for all. Raises
+        ConfigError for invalid arguments, and for a range that ends before it begins.
         """
         names = tuple(topics)
         if not names or not all(names):
@@ -66,7 +67,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
-        """Return the ranges for a start and an end bound of each partition."""
+        """Return the ranges for a start and an end bound of each partition. Raises ConfigError as of_topics() does."""
         read = {
             TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
             for tp, (start, end) in partitions.items()
@@ -89,9 +90,11 @@ def resolve(
 ) -> CallerFlow[Mapping[TopicPartition, Range]]:
     """Return the range of each partition, after looking up the bounds that are not offsets.
 
-    Raises DataLossError for a start after the end of the log, unless `skips`. A range whose start turns out to be after its end is empty,
-    and a warning is logged. wall_ms: the time that counts as now. not_before_ms: a partition's range begins at its first record that is not
-    older than this time; None for no limit.
+    A range whose start turns out to be after its end is empty, and a warning is logged. If its start is an offset after the end of the log,
+    raises DataLossError instead, unless `skips`. Raises ConfigError if a bound or `only` names a partition that does not exist.
+
+    wall_ms: the time that counts as now. not_before_ms: a partition's range begins at its first record that is not older than this time, or
+    later; None for no limit.
     """
     bounds = dict(wanted.partitions)
     for topic in wanted.topics:

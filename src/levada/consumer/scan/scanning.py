@@ -134,11 +134,16 @@ class Scanning:
         self._error: KafkaError | None = None
 
     def records(self) -> CallerFlow[list[AnyRecord] | None]:
-        """Return the next records, in order within each partition; None when every partition is read to its end."""
+        """Return the next records, in order within each partition; None when every partition is read to its end.
+
+        Raises TimeoutError if no position moves for default.api.timeout.ms, and DataLossError for lost records that are not skipped.
+        """
         return (yield from self._next_some(self._read_records))
 
     def batch(self, sink: BatchSink, most_rows: int, most_bytes: int) -> CallerFlow[Any]:
-        """Return the next Arrow batch, as full as possible; None at the end. If an error occurs, the rows before it are returned first."""
+        """Return the next Arrow batch, as full as possible; None at the end. Raises as records() does, after returning the rows before the
+        error.
+        """
         if self._error is not None:
             raise self._error
 
@@ -174,8 +179,8 @@ class Scanning:
         return self._reading.records(self._host.now_ms() + SLICE_MS, RECORDS_AT_ONCE)
 
     def _next_some(self, read: Callable[[], CallerFlow[T]]) -> CallerFlow[T | None]:
-        """Call `read` until it returns records; None when every partition is read to its end. Raises TimeoutError if no position moves for
-        too long.
+        """Call `read` until it returns records, and return its result; None when every partition is read to its end. Raises as records()
+        does.
         """
         yield from self._begin()
         while not self._is_done():

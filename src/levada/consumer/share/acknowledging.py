@@ -100,7 +100,7 @@ class Sending(NamedTuple):
 
 
 def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
-    """Return the error of a commit with these results; None if all was accepted."""
+    """Return the error of a commit with these results; None if all records were accepted. Gaps do not count."""
     failed = [outcome for outcome in outcomes if outcome.error is not None and outcome.records]
     if not failed:
         return None

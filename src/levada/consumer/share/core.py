@@ -174,8 +174,8 @@ class ShareConsumerCore:
             self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
-        """Leave the group; return a promise that settles when the request is answered or has failed. Returned records stay with the
-        program.
+        """Leave the group; return a promise that settles when the request is answered or has failed. Records that were returned stay with
+        the program; acquired records that were not are released.
         """
         self._release_others(frozenset(), now_ms)
         leaving = self.member.leave()
@@ -197,7 +197,10 @@ class ShareConsumerCore:
     # poll()
 
     def begin_call(self, now_ms: int, deadline_ms: int) -> None:
-        """Begin a poll() and send acknowledgements; in implicit mode, accept all earlier records. Raises as check_decided() does."""
+        """Begin a poll(): send acknowledgements (in implicit mode, accept all earlier records first), and join the group if necessary.
+
+        Raises as check_decided() does.
+        """
         self.check_decided()
         self._accept_rest()
         self.in_hand.begin_call()
@@ -228,9 +231,10 @@ class ShareConsumerCore:
         self.member.returned(now_ms)
 
     def chunks(self, now_ms: int) -> list[Chunk]:
-        """Return the chunks whose records poll() may return now, renewed ones first.
+        """Return the chunks whose records poll() may return now, renewed ones first; [] while a renewal is not answered.
 
-        Chunks whose locks have ended are dropped, because the brokers deliver their records to other members.
+        Otherwise the fetcher may fetch from now on. Chunks whose locks have ended are dropped, because the brokers deliver their records to
+        other members.
         """
         if self.in_hand.has_renewals:
             if self.in_hand.is_renewing:

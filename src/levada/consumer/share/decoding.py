@@ -42,7 +42,8 @@ class Columns(Protocol):
     ) -> tuple[int, int]:
         """Add the records with offsets from `first` to `last`, at most `limit` (None: no limit).
 
-        Return the number of added records, and the offset after the last one that was added or found missing.
+        Return the number of added records, and the offset after the last one that was added or found missing. Raises
+        RecordDeserializationError if the first record has invalid UTF-8.
         """
         ...
 

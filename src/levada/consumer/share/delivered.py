@@ -91,7 +91,7 @@ class InHand:
         self._last = []
 
     def put(self, chunk: Chunk, runs: Sequence[Run]) -> None:
-        """Add offsets of a chunk. Each run is UNDECIDED, or has an acknowledgement that the program may still change."""
+        """Add offsets of a chunk. Each run is UNDECIDED, a GAP, or has an acknowledgement that the program may still change."""
         if not runs:
             return
         self._partitions.setdefault(chunk.tp, _Partition()).put(chunk, runs)
@@ -159,7 +159,7 @@ class InHand:
         return chunks
 
     def take_back(self) -> list[Chunk]:
-        """Remove the offsets of the last poll(); return their chunks, in order, so that they are returned again."""
+        """Remove the unacknowledged offsets of the last poll(); return their chunks, in order, so that they are returned again."""
         last, self._last = self._last, []
         return [chunk for tp, runs in last for chunk in self.put_back({tp: runs})]
 
@@ -182,7 +182,7 @@ class InHand:
         return any(partition.of(frozenset({Mark.RENEWING})) for partition in self._partitions.values())
 
     def renewed(self, tp: TopicPartition, runs: Iterable[Run], until_ms: int | None) -> None:
-        """Note the answer to a renewal. until_ms: the new end of the locks; None if they were not renewed."""
+        """Note the answer to a renewal. until_ms: the new end of the locks; None if they were not renewed, which removes the offsets."""
         partition = self._partitions.get(tp)
         if partition is None:
             return

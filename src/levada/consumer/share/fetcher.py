@@ -124,7 +124,7 @@ class ShareFetcher:
         return self._leader(chunk.node_id).session.lost_before == chunk.session
 
     def close(self) -> None:
-        """Send pending acknowledgements, and close all sessions."""
+        """Begin to send pending acknowledgements and to close all sessions; `closed` is resolved at the end. Drops the buffered records."""
         self.is_closing, self.wants_records = True, False
         self.buffer.clear()
         self._see_whether_closed()
@@ -181,7 +181,8 @@ class ShareFetcher:
     def _one_of(self, found: Mapping[int, Wanted], now_ms: int) -> dict[int, Wanted]:
         """Return the partitions to fetch from one leader, by its node id: the next leader in turn that can be written to.
 
-        If no leader can be written to, the next in turn is returned. The result is empty while a fetch is in flight.
+        If no leader can be written to, the next in turn is returned. The result is empty while a request to any leader is in flight, and if
+        nothing is to be fetched now.
         """
         asked = [node_id for node_id in sorted(found) if found[node_id] and self._leaders[node_id].retry_at_ms <= now_ms]
         if not asked or any(leader.in_flight for leader in self._leaders.values()):
@@ -268,7 +269,7 @@ class ShareFetcher:
         """Return how long, in ms, a broker may wait for records: no longer than the poll(), because commit() and close() have to wait for
         the answer.
 
-        After a poll() without a timeout it is fetch.max.wait.ms: the next poll() returns the records that have arrived.
+        After a poll() that did not wait, it is fetch.max.wait.ms: the next poll() returns the records that have arrived.
         """
         left_ms = self.awaited_until_ms - now_ms
         return min(self._settings.fetch_max_wait_ms, left_ms) if left_ms > 0 else self._settings.fetch_max_wait_ms

@@ -172,9 +172,9 @@ class ShareFlows(Waking[ShareConsumerCore]):
             self._may_ask = False
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise the error that prevents fetching, if the program has to know it. Return a promise that settles when to check again.
+        """Raise the error that prevents fetching, if the program has to know it; also WakeupError, unless `is_over`.
 
-        is_over: whether the time of the call is over.
+        Return a promise that settles when there may be records, or an error. is_over: whether the time of the call is over.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)

@@ -6,12 +6,15 @@ There is one request, the heartbeat. Its answer may carry a target assignment: t
 same partition. So no member waits until another one has revoked a partition, and heartbeats do not report the current assignment. A target
 is taken as soon as its topic names are known; a RECONCILING member waits for these. The program takes no part in that.
 
-Three sides move a member. The coordinator does with its answers: there is a TARGET, or nothing to do (AGREED); the member is unknown
-(FENCE), and joins again at once; or it is refused permanently (FAIL). Metadata does when it knows the names (TAKEN). The program does: its
-first poll() begins to join (JOIN), and if poll() is not called for max.poll.interval.ms, the member leaves until the next poll(), and is
-STALE.
+Three sides move a member:
 
-What can never happen: a member that is UNSUBSCRIBED, STALE or FATAL sends heartbeats, or has partitions; a member leaves before its
+- The responses of the coordinator: there is a target with unknown names (TARGET), or nothing changes (AGREED). The member is unknown
+  (FENCE) and joins again at once, or it is refused permanently (FAIL).
+- Metadata: it knows the names of a new target, at once or later (TAKEN).
+- The program: poll() begins to join (JOIN). unsubscribe() and close() leave (LEAVE, LEFT), or only UNSUBSCRIBE if there is no membership to
+  leave. If poll() is not called for max.poll.interval.ms, the member leaves (LEAVE, LEFT_UNUSED), and is STALE until the next poll().
+
+What can never happen: a member that is UNSUBSCRIBED, STALE or FATAL sends heartbeats, or has partitions; close() leaves before the
 acknowledgements were sent, unless the time for that is over. Records that the program has do not depend on the state: they are acknowledged
 to the leaders of their partitions, whatever the coordinator knows of the member.
 """
