@@ -1,8 +1,8 @@
 """What a consumer does in its caller's context: poll, wait, raise errors, wake up, close.
 
-All methods are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They take the engine's lock for
-moments, decode without it, and yield where they wait. Only one flow runs at a time, except wakeup(), which any thread and any signal
-handler may call.
+The calls are flows that a driver runs in the caller's thread or task (levada.base.flow.CallerFlow). They take the engine's lock for
+moments, decode without it, and yield where they wait. Only one flow runs at a time. Any thread and any signal handler may call wakeup() and
+look_again() meanwhile.
 
 A signal handler or a cancelled task may end a flow at any point. Positions move at its very end, in one step under the lock (see
 fetch_collector). If the flow ends after that step, but before the caller has the result, take_back() undoes the step.
@@ -265,7 +265,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
     # Closing
 
     def close(self) -> CallerFlow[None]:
-        """Stop reading and close the fetch sessions at reachable brokers. The driver is to be closed next, even if this raises."""
+        """Stop reading and close the fetch sessions at reachable brokers; wait at most SESSION_CLOSE_MS for their answers.
+
+        The driver is to be closed next, even if this raises.
+        """
         with self._host.lock:
             told = self.core.close(self._host.now_ms())
             over_ms = self._host.now_ms() + SESSION_CLOSE_MS

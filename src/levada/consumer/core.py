@@ -281,10 +281,10 @@ class ConsumerCore:
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
-        """Start the look-up of missing positions.
+        """Start the look-up of missing positions: of committed offsets, or without a group as auto.offset.reset says.
 
-        Without a group, raises NoOffsetForPartitionError if auto.offset.reset is "none". With a group the committed offsets are looked up
-        in the background; a later poll() raises that error if there are none.
+        If that is "none", raises NoOffsetForPartitionError without a group. With a group, a later poll() raises it for partitions without a
+        committed offset.
         """
         fresh = self.subscription.initializing()
         if self._committed is not None:

@@ -102,7 +102,8 @@ class GroupCounters:
 class ShareCounters:
     """Counters of a share consumer. fetched: bytes of records per response. records: records returned per call.
 
-    sent, refused: the number of acknowledgements. throttle_time: milliseconds.
+    sent: the number of acknowledged offsets in requests, gaps included. refused: the number of records whose acknowledgement was not
+    accepted. throttle_time: milliseconds.
     """
 
     def __init__(self) -> None:

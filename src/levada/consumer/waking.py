@@ -1,6 +1,6 @@
 """Calls that wait in the caller's context, and wakeup(): the common base of consumers and share consumers.
 
-See consumer_flows for what such flows may do. One runs at a time, except wakeup(), which any thread and any signal handler may call.
+See consumer_flows for what such flows may do. One runs at a time. Any thread and any signal handler may call wakeup() and look_again().
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Waking(Generic[C]):
         engine.add_poller(self)
 
     def run(self, begin: Callable[[C, int], Flow[T]], timeout_ms: int | None, what: str, *, may_be_woken: bool = True) -> CallerFlow[T]:
-        """Run a flow of the engine and wait for its end. begin: makes the flow, under the lock. timeout_ms: None for
-        default.api.timeout.ms.
+        """Run a flow of the engine, wait for its end, and return its result.
 
-        may_be_woken: whether wakeup() ends the wait with WakeupError. Raises the errors of the flow, and TimeoutError with `what` in its
-        text, or its subclass BootstrapError if no broker was ever reached.
+        begin: makes the flow, under the lock. timeout_ms: None for default.api.timeout.ms. may_be_woken: whether wakeup() ends the wait
+        with WakeupError. Raises the errors of the flow, and TimeoutError with `what` in its text, or its subclass BootstrapError if no
+        broker was ever reached.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms

@@ -56,7 +56,8 @@ class AckRecord(ConsumerRecord[K, V]):
 
     attempt: int
     """1 when it is returned for the first time. One more after each nack(), fail() and exceeded time limit, and after each reject() whose
-    dead letter could not be written."""
+    dead letter could not be written.
+    """
     _entry: Entry
     _turn: int
     _unacked: Reports

@@ -3,11 +3,11 @@
 A letter is DUE when the decoder finds such a record, SENT while a producer has it, then WRITTEN or FAILED. Until it is WRITTEN, its record
 blocks its partition: records before it are returned, but no position and no commit moves past it. A poll() that finds it first in line
 waits for it. A letter is identified by the place and the content of its record. So a poll() that is interrupted or times out does not write
-it twice: the next one finds the same letter. An error of a FAILED letter is raised once, and the letter is DUE again with the next poll().
+it twice: the next one finds the same letter. An error of a FAILED letter is raised once, and the next poll() makes a new letter.
 
-meet() runs where records are decoded, without the engine's lock. It never runs at the same time as the other methods, except settle(),
-which only notes a result. To wait for results, take changed() before checking: records that are buffered behind the letter are no reason to
-check again.
+meet() runs where records are decoded, without the engine's lock. It never runs at the same time as the other methods, except settle() and
+announce(), which do not change the set of letters. To wait for results, take changed() before checking: records that are buffered behind
+the letter are no reason to check again.
 """
 
 from __future__ import annotations

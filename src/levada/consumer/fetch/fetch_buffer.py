@@ -27,8 +27,9 @@ READ_AHEAD = 2
 class CompletedFetch:
     """The data of one partition from one fetch response, or an error to raise in its place.
 
-    aborted: (producer id, first offset) of the aborted transactions within the data. next_offset: the offset after the last complete batch;
-    UNKNOWN_OFFSET for an error, and for data with an invalid header or without a complete batch.
+    generation: that of the position when the fetch was sent. aborted: (producer id, first offset) of the aborted transactions within the
+    data. next_offset: the offset after the last complete batch; UNKNOWN_OFFSET for an error, and for data with an invalid header or without
+    a complete batch.
     """
 
     state: PartitionState

@@ -53,9 +53,10 @@ class Share:
     """The partitions that are fetched from one broker, and the state of the broker.
 
     wanted: partitions to request, in the order of their last change, so that those that just got data come last. held: partitions that are
-    left out because enough data of them is buffered. changed: partitions that the next request must consider. asked: the partitions of the
-    last request. sent_ms: when it was sent. cuts_first: whether the broker is so old that it truncates even the first message of a
-    partition.
+    left out because enough data of them is buffered. failing: partitions whose last fetch has failed. changed: partitions that the next
+    request must consider. asked: the partitions of the last request. sent_ms: when it was sent. cuts_first: whether the broker is so old
+    that it truncates even the first message of a partition. empty_answers: how many responses in a row had no data. heard_ms: when the last
+    valid response arrived. losses: how often the connection had been lost when that was last checked.
     """
 
     __slots__ = (

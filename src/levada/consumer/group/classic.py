@@ -443,7 +443,7 @@ class ClassicMember:
         self._look_at_led()
 
     def _look_at_led(self) -> None:
-        """If this member leads the group and partitions have changed since its assignment, rejoin. SyncGroup may still be unanswered."""
+        """If this member leads the group and partitions have changed since it assigned them, rejoin."""
         led = self._led
         if led is not None and have_changed(led.layouts, led.topics, self._metadata.snapshot, with_racks=led.with_racks):
             self._led = None

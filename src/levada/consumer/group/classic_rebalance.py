@@ -72,7 +72,10 @@ class Rebalanced(Protocol):
         ...
 
     def rejoin(self, reason: str) -> None:
-        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke."""
+        """Request that the next poll() joins again, after the program has revoked the partitions that it must revoke.
+
+        reason: a text for the coordinator, in JoinGroup (KIP-800). Of several reasons before a join, the first one is sent.
+        """
         ...
 
     def checked_assignment(self) -> Received | None:
@@ -135,7 +138,7 @@ class ClassicRebalance:
         return frozenset(tp for tp in self._holdings.held() if tp.topic in member.topics)
 
     def give_up_all(self, caller: Caller) -> CallerFlow[None]:
-        """Revoke all partitions before unsubscribe() or close(). They are lost instead if the member may not commit."""
+        """Revoke all partitions before unsubscribe() or close(). If the member may not commit, the listener hears that they are lost."""
         return self._give_up(caller, frozenset())
 
     def _give_up(self, caller: Caller, kept: frozenset[TopicPartition]) -> CallerFlow[None]:

@@ -64,7 +64,8 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, HeartbeatReaction] = {
     _C.TOPIC_AUTHORIZATION_FAILED: _R.TELL,
 }
 """For any other code the reaction is FAIL: for a missing permission, a group of another type, or a group.instance.id that is in use (only
-after the wait of InstanceRelease)."""
+after the wait of InstanceRelease).
+"""
 
 
 def reaction_to(code: ErrorCode, epoch: int) -> HeartbeatReaction:

@@ -14,7 +14,8 @@ ListenerMethod = Callable[[list[TopicPartition]], Any]
 Finish = Callable[[Collection[TopicPartition]], bool]
 PendingWork = Callable[["Caller", int], CallerFlow[bool]]
 """Work of a member that only the program's thread or task may do. It gets a deadline in ms. It returns False if it is not done yet, because
-the time was over or because of Caller.is_held_up."""
+the time was over or because of Caller.is_held_up.
+"""
 
 
 class Listener(NamedTuple):
@@ -38,7 +39,9 @@ class Caller:
         self.host = host
         self.listener: Listener | None = None
         self.finish: Finish | None = None
-        """Asks whether the program is done with the records of partitions that are to be revoked, if it acknowledges each record."""
+        """Returns whether partitions may be revoked: with acks(), only when the program is done with their records, or has had them for too
+        long. None without acks().
+        """
         self.is_held_up = False
         """Whether partitions cannot be revoked yet, because the program still has their records. The next call asks again."""
         self._depth = 0
@@ -125,9 +128,9 @@ class Caller:
             raise before
 
     def settle(self, partitions: Collection[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
-        """Before partitions are revoked: check that the program is done with their records, and commit.
+        """Before partitions are revoked: ask `finish` whether the program is done with their records, and commit.
 
-        Return False if it is not, which sets is_held_up, or if the time was over before the commit was.
+        Return False if it is not, which sets is_held_up, or if the time was over before the commit has ended.
         """
         self.is_held_up = self.finish is not None and not self.finish(partitions)
         if self.is_held_up:

@@ -51,8 +51,8 @@ class Subscribed(NamedTuple):
 class Holdings(NamedTuple):
     """How a member reads and changes its consumer's assignment. Called under the engine's lock.
 
-    held: returns the assignment. assign: replaces it; partitions that stay keep their positions. watch: keeps metadata of these topics;
-    None means all topics. announce: wakes a waiting poll().
+    held: returns the assignment; empty without a subscription. assign: replaces it, unless the program has unsubscribed; partitions that
+    stay keep their positions. watch: keeps metadata of these topics; None means all topics. announce: wakes a waiting poll().
     """
 
     held: Callable[[], frozenset[TopicPartition]]
@@ -62,8 +62,8 @@ class Holdings(NamedTuple):
 
 
 class Membership(Protocol):
-    """The membership of a consumer in its group. Called under the engine's lock, except do_pending_work(), which takes the lock only for
-    moments.
+    """The membership of a consumer in its group. Called under the engine's lock, except do_pending_work() and give_up(), which take the
+    lock only for moments.
     """
 
     @property

@@ -60,7 +60,7 @@ ON_HEARTBEAT_ERROR: Mapping[ErrorCode, ClassicReaction] = ON_SYNC_ERROR
 
 
 class Generation(NamedTuple):
-    """The identity of a member in one generation of its group."""
+    """The identity of a member in one generation of its group. number: -1 without a generation. member_id: "" before one was given."""
 
     number: int = -1
     member_id: str = ""

@@ -62,7 +62,8 @@ class PartitionStatus(Enum):
 class StatusFacts(NamedTuple):
     """The properties of a status.
 
-    has_position: whether the offset of the next record is known. is_fetched: whether records may be fetched.
+    has_position: whether the offset of the next record is known. is_fetched: whether records may be fetched. leads_to: the statuses that
+    may follow.
     """
 
     has_position: bool

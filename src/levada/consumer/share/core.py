@@ -174,8 +174,9 @@ class ShareConsumerCore:
             self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
-        """Leave the group; return a promise that settles when the request is answered or has failed. Records that were returned stay with
-        the program; acquired records that were not are released.
+        """Leave the group; return a promise that settles when the request is answered or has failed.
+
+        Records that were returned stay with the program. Acquired records that were not returned yet are released.
         """
         self._release_others(frozenset(), now_ms)
         leaving = self.member.leave()

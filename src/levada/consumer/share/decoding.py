@@ -20,10 +20,11 @@ from levada.types import AnyRecord, ShareRecord
 
 @dataclass
 class Step:
-    """The result of decoding a chunk. decided: offsets that are acknowledged without the program, because they are gaps or unreadable
-    records.
+    """The result of decoding a chunk. given: the offsets of returned records. decided: offsets that are acknowledged without the program,
+    because they are gaps, unreadable, or skipped by on.decode.error.
 
     doubtful: the offset of a record that failed; it is released unless the program acknowledges it. rest: the part that was not decoded.
+    error: the error that poll() raises; None without one.
     """
 
     chunk: Chunk

@@ -1,10 +1,10 @@
 """ShareFetch and ShareAcknowledge requests to the leaders of a share consumer (ShareConsumeRequestManager in Java, KIP-932).
 
-At most one request per broker is in flight, because a share session counts them. A fetch is sent only while the program waits for records
-and the buffer is empty: acquired records are locked for a limited time, which must not pass in a buffer. Acknowledgements are sent with a
-fetch, or alone if no fetch is due, if they renew locks, or if their partition is not fetched any more. They are sent only to the broker
-that the records came from: locks end with its session and its leadership. Acknowledgements that cannot be delivered are settled with an
-error.
+At most one request per broker is in flight, because a share session counts them. A fetch is sent only for a poll() that has no records yet,
+and while the buffer is empty: acquired records are locked for a limited time, which must not pass in a buffer. Acknowledgements are sent
+with a fetch, or alone if no fetch is due, if they renew locks, if their partition is not fetched any more, or while the consumer is closed.
+They are sent only to the broker that the records came from: locks end with its session and its leadership. Acknowledgements that cannot be
+delivered are settled with an error.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Owners = dict[TopicPartition, str]
 
 
 def owners(claims: Mapping[str, Claim]) -> Owners:
-    """Return the owner of each partition. A partition that several members claim for the same generation has none."""
+    """Return the owner of each partition: the member that claims it for the newest generation. If several members do, it has none."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in sorted(claims):
         for tp in claims[member].partitions:

@@ -74,5 +74,5 @@ class CooperativeStickyAssignor(PartitionAssignor):
         return cooperative_user_data(self._generation)
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Remember the generation for the next join. The partitions of the next join are those that the member then owns."""
+        """Remember the generation for the next join."""
         self._generation = generation
