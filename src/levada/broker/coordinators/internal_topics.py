@@ -4,8 +4,8 @@ The modules *_records.py have the formats of these records.
 
 - A topic is created when a coordinator is first needed, or when Metadata asks for it and may create it, as in Kafka.
 - Its partitions are led by the coordinators (Placement). All nodes share one log per partition, so replicas are never behind.
-- Coordinators work with objects in memory. Without a data directory, nothing is written before a client reads a partition of these topics.
-  Then the present state is written, as compaction would have left it, and from there on each change.
+- Coordinators work with objects in memory. Without a data directory, they write nothing before a client first reads a partition of these
+  topics. Then they write their present state, as compaction would have left it, and from then on each change.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def check_may_exist(name: str) -> None:
 
 
 class Placements(NamedTuple):
-    """The placements of groups, transactional ids and share partitions: the internal topic of each, whose partitions decide which node
-    coordinates.
-    """
+    """The placements of groups, transactional ids and share partitions, each with an internal topic of its own."""
 
     groups: Placement
     transactions: Placement
@@ -131,7 +129,11 @@ class InternalPartition(Partition):
         self.isr = tuple(node_id for node_id in self.replicas if node_id in self._alive()) or tuple(self.replicas)
 
     def follow(self) -> bool:
-        """Make the node that coordinates this partition its leader. Returns whether the leader or the epoch has changed."""
+        """Make the node that coordinates this partition its leader; if that node is down, the partition has no leader. Returns whether the
+        leader or the epoch has changed.
+
+        If the new leader has no replica, it gets that of the preferred leader.
+        """
         leader, epoch = self._placement.leader_and_epoch(self.name.partition)
         if leader not in self._alive():
             leader = NO_LEADER
@@ -149,7 +151,7 @@ class InternalPartition(Partition):
         """Do nothing: CoordinatorLogs stores the log."""
 
     def resume(self) -> None:
-        """Make the coordinator the leader after a restart. Any replica can lead, because all replicas share the stored log."""
+        """Make the coordinator the leader after a restart, if it is up. Any replica can lead, because all share the stored log."""
         self.follow()
 
     def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
@@ -180,8 +182,8 @@ class InternalPartition(Partition):
         self.follow()
 
     def leave(self, node_id: int, alive: Collection[int], now_ms: int) -> None:
-        """Remove a node that has stopped from the ISR, unless it is the last one in it, and make the present coordinator the leader. If all
-        nodes are down, there is no leader.
+        """Remove a node that has stopped from the ISR, unless it is the last one in it, and make the present coordinator the leader. If the
+        coordinator is down, there is no leader.
 
         alive and now_ms are not used.
         """
@@ -189,7 +191,9 @@ class InternalPartition(Partition):
         self.follow()
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Move the replicas to other nodes at once. If the leader is not among them, a target node that is up becomes leader."""
+        """Move the replicas to other nodes at once. If the leader is not among them, the first target node that is up becomes leader; if
+        none is up, there is no leader.
+        """
         self._put_on(target)
         if self.leader not in target:
             self.elect(next((node_id for node_id in target if node_id in self._alive()), target[0]), 0)
@@ -215,9 +219,9 @@ class _Topic(Protocol):
 class InternalTopics:
     """The partitions of a cluster's internal topics, and the coordinators' records in them.
 
-    storage: stores the coordinators' logs. If it stores none, the logs are in memory and are written only after a client has first read an
-    internal topic. alive: returns the ids of the nodes that are up, in order. topics: the topics of the cluster by name. changed: called
-    with a partition that has a new leader or, once clients read it, new records.
+    storage: stores the coordinators' logs. If it stores none, the logs are in memory, and the coordinators write no records before a client
+    first reads an internal topic. alive: returns the ids of the nodes that are up, in order. topics: the topics of the cluster by name.
+    changed: called with a partition when its leader changes and, after clients have begun to read internal topics, when it gets records.
     """
 
     def __init__(
@@ -268,7 +272,7 @@ class InternalTopics:
         return {**_CONFIGS[name], **in_sync}
 
     def assignment(self, name: str, nodes: Iterable[int]) -> list[tuple[int, ...]]:
-        """Return the replicas of each partition of a new internal topic. The first replica is on the node that coordinates."""
+        """Return the nodes for the replicas of each partition of a new internal topic: at most three, the node that coordinates first."""
         placement, known = self._placements[name], sorted(nodes)
         leaders = (placement.leader_and_epoch(index)[0] for index in range(placement.partitions))
         return [tuple(dict.fromkeys([leader, *known]))[:_MOST_REPLICAS] for leader in leaders]
@@ -278,8 +282,8 @@ class InternalTopics:
         return {place.topic for place in self._logs.places()}
 
     def observe(self, now_ms: int) -> None:
-        """Prepare for a client that reads internal topics: the first call writes the coordinators' present state as records. Later changes
-        are written when they happen. now_ms: milliseconds since the epoch.
+        """Prepare for a client that reads internal topics. In the first call, the coordinators write their present state as records, unless
+        storage already has it; they write later changes when they happen. now_ms: milliseconds since the epoch.
         """
         if self._is_observed:
             return
@@ -294,7 +298,9 @@ class InternalTopics:
         self._groups.keep_all(self._kept_groups, now_ms)
 
     def end_transaction(self, place: TopicPartition, marker: EndTransactionMarker) -> None:
-        """Write the marker of a transaction in a partition of an internal topic to which the client itself has written."""
+        """Write the marker of a transaction in a partition of an internal topic, if the client itself has written to it in the
+        transaction.
+        """
         if self._logs.replica(place).transactions.first_offset_of(marker.producer_id) is not None:
             self._logs.end_transaction(place, marker.producer_id, marker.epoch, committed=marker.committed)
 
@@ -334,8 +340,8 @@ class InternalTopics:
             _log.error("the leader epochs of internal topics cannot be stored, and may go back at the next start: %s", fault)
 
     def _restore_epochs(self) -> None:
-        """Continue after the newest epoch that each partition had before a restart. Epochs without records are read from the stored
-        section.
+        """Continue after the newest epoch that each partition had before a restart. An epoch in which nothing was written is only in the
+        stored section.
         """
         newest = {
             TopicPartition(name, int(index)): epoch

@@ -35,8 +35,8 @@ class CoordinatorRecord(NamedTuple):
 class CoordinatorWrite(NamedTuple):
     """One write to a coordinator's log: either records or the end of a transaction.
 
-    place: the partition of the internal topic. producer_id: -1 outside of transactions. committed: None for records; otherwise whether the
-    transaction is committed.
+    place: the partition of the internal topic. producer_id, epoch: the producer's, -1 outside of transactions. committed: None for records;
+    otherwise whether the transaction is committed.
     """
 
     place: TopicPartition
@@ -49,7 +49,8 @@ class CoordinatorWrite(NamedTuple):
 class CoordinatorLog(Protocol):
     """The log to which coordinators write, with one part for each partition of an internal topic.
 
-    now_ms: the time of the write in milliseconds since the epoch; if omitted, the time of the last write.
+    now_ms: the time of the write in milliseconds since the epoch. If it is omitted, or earlier than the time of the last write, the latter
+    is used.
     """
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
@@ -71,7 +72,7 @@ class CoordinatorLog(Protocol):
         """
 
     def read(self) -> Iterable[CoordinatorWrite]:
-        """Return all writes. Those to one partition are in the order in which they were made."""
+        """Return all writes that compaction has left. Those to one partition are in the order in which they were made."""
 
 
 class CoordinatorLogs:
@@ -84,11 +85,11 @@ class CoordinatorLogs:
         self._appended: Callable[[TopicPartition], None] = lambda place: None
 
     def watch(self, appended: Callable[[TopicPartition], None]) -> None:
-        """Register a callback. It is called with the partition after each append."""
+        """Register a callback in place of the last one. It is called with the partition after each append by a coordinator."""
         self._appended = appended
 
     def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
-        """Append records."""
+        """Append records to a partition."""
         self._tell_time(now_ms)
         self._append(place, RecordBatch(memoryview(_batch(records, self._now_ms))))
 
@@ -113,7 +114,7 @@ class CoordinatorLogs:
         self._append(place, EndTransactionMarker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
 
     def read(self) -> Iterator[CoordinatorWrite]:
-        """Yield all writes, partition by partition."""
+        """Yield all writes that compaction has left, partition by partition. Those to one are in the order in which they were made."""
         for place, replica in sorted(self._replicas.items()):
             for batch in replica.log.batches():
                 self._tell_time(batch.max_timestamp)

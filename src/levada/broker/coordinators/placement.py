@@ -2,8 +2,8 @@
 
 Kafka's coordinators store their state in internal topics. A key's hash selects the partition, and the leader of that partition coordinates
 the key. A new leader begins a new epoch, and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share the
-coordinators' state, so loading takes no time; tests can ask for the time in between. The topic is created when a coordinator is first
-needed.
+coordinators' state, so loading takes no time; a test can let a coordinator answer as if it was loading (begin_loading). The topic is
+created when a coordinator is first needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from levada.types import Node, TopicPartition
 class Placement:
     """Decides which node leads each partition of an internal topic, and so coordinates the keys (group ids, transactional ids) in it.
 
-    nodes: the nodes of the cluster, to which more may be added. Partitions are spread over them in order; a test, or a node that stops, can
-    move one. partitions: the number of partitions, or the number that create() will make. has_topic: whether the topic exists.
+    nodes: the nodes of the cluster. Partitions are spread over them in order, and anew when a node is added, except those that were moved:
+    by a test, by an election or reassignment, or because their node has stopped. partitions: the number of partitions, or the number that
+    create() will make. has_topic: whether the topic exists.
     """
 
     def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node], create: Callable[[], object] = lambda: None) -> None:
@@ -34,7 +35,9 @@ class Placement:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Register a callback that is called when partitions get another leader, begin to load or have been loaded."""
+        """Register a callback that is called when partitions may have another leader, begin to load or have been loaded, and when the topic
+        is created or deleted.
+        """
         self._watchers.append(changed)
 
     def notify_watchers(self) -> None:
@@ -74,7 +77,7 @@ class Placement:
 
     def check(self, key: str, node_id: int) -> None:
         """Raise NOT_COORDINATOR if the node does not coordinate the key, COORDINATOR_LOAD_IN_PROGRESS if it has not loaded the key's
-        partition yet.
+        partition yet. Creates the topic if it does not exist.
         """
         self.need()
         leader = self.leader_of(key)
@@ -127,7 +130,9 @@ class Placement:
         self.notify_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
-        """Move the partitions of a node that has stopped to nodes that are alive. They stay there when the node is started again."""
+        """Move the partitions of a node that has stopped to nodes that are alive, if there are any. They stay there when the node is
+        started again.
+        """
         if not alive:
             return
         for partition in range(self.partitions):

@@ -11,7 +11,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 EVENTS: Mapping[int, Event] = {0: Event.GAP, 1: Event.ACCEPT, 2: Event.RELEASE, 3: Event.REJECT, 4: Event.RENEW}
-"""By the types in requests. A gap is an offset without a record, or one whose record is not for programs, such as a marker."""
+"""The events by the types in requests. A gap is an offset without a record, or one whose record is not for programs, such as a marker."""
 
 RENEW = 4
 
@@ -36,8 +36,8 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, may_renew: bool
     """Convert the acknowledgement batches of one partition to acknowledgements, in order. may_renew: whether the request says that it
     renews locks.
 
-    Raises INVALID_REQUEST for batches that are not in order or have unknown types, and INVALID_RECORD_STATE if a batch begins with the last
-    offset of the batch before.
+    Raises INVALID_REQUEST for batches that are not in order, for unknown types, for a wrong number of types, and for RENEW without
+    may_renew; INVALID_RECORD_STATE if a batch begins with the last offset of the batch before.
     """
     found: list[Acknowledgement] = []
     behind = -1

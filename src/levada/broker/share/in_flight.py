@@ -1,7 +1,8 @@
-"""The records in flight of a share partition: from the first record that is not finished to the last one that was ever acquired.
+"""The records in flight of a share partition: from the first record that is not finished to the end of the last batch that was acquired.
 
-Consecutive records in the same state form one range, so the cost of a change depends on the number of ranges that it touches, not of
-records. Ranges are in order and do not overlap. Between them there are gaps only where the log has no such offsets.
+Consecutive records of a batch with the same state, deliveries and lock form one range, so the cost of a change depends on the number of
+ranges that it touches, not of records. Ranges are in order and do not overlap. Between them there are gaps only where the log has no such
+offsets.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _FIRST = attrgetter("first")
 class InFlightRange(NamedTuple):
     """Consecutive records of a share partition that are in the same state. first, last: their first and last offset.
 
-    batch: the first offset of the records that were first acquired together with these. deliveries: how often the records were delivered.
-    member: the member that has acquired them. locked_until_ms: when its lock expires.
+    batch: the first offset of the acquired batch to which they belong. After a restart, each stored range is a batch. deliveries: how often
+    the records were delivered. member: the member that has acquired them, "" if none has. locked_until_ms: when its lock expires, NEVER_MS
+    without a lock.
     """
 
     first: int
@@ -62,7 +64,8 @@ class InFlightRange(NamedTuple):
     def moved(self, event: Event, max_deliveries: int) -> InFlightRange:
         """Return the records after an event that changes their state. No member has them afterwards.
 
-        Records that were delivered `max_deliveries` times do not become available again.
+        Records that were delivered `max_deliveries` times are archived instead of made available again, except by LOSE_LEADER: that
+        delivery does not count.
         """
         if event in COUNTED and self.deliveries >= max_deliveries:
             event = Event.EXHAUST
@@ -73,7 +76,9 @@ class InFlightRange(NamedTuple):
         return following(TRANSITIONS, self.state, event, "a record of a share group")
 
     def stored(self) -> InFlightRange:
-        """Return the records in the form in which they are stored. Acquired records are stored as available."""
+        """Return the records in the form in which they are stored. Acquired records are stored as available, without the delivery in
+        progress.
+        """
         return self.moved(Event.LOSE_LEADER, 0) if self.state is RecordState.ACQUIRED else self
 
     def _continues(self, before: InFlightRange) -> bool:
@@ -159,7 +164,7 @@ class InFlightRanges:
         return start, max(bisect_right(self._ranges, last, key=_FIRST), start)
 
     def _splice(self, start: int, end: int, pieces: Iterable[InFlightRange]) -> None:
-        """Replace the ranges from index `start` to `end` by others. Neighbours in the same state become one range."""
+        """Replace the ranges from index `start` to `end` by others. Adjacent ranges that differ only in their offsets become one."""
         before = max(start - 1, 0)
         self._ranges[before : end + 1] = _joined([*self._ranges[before:start], *pieces, *self._ranges[end : end + 1]])
 

@@ -4,13 +4,15 @@ The members of a share group read the same partitions, and each record is delive
 fetching and by acknowledging. Time moves them, because a member's lock on a record expires. The end of a member's share session, changes of
 the log and changes of the leader move them as well.
 
-- Available: it can be acquired. All records behind the last acquired one are available; their state is not stored.
+- Available: it can be acquired. All records after the last batch that was acquired are available; their state is not stored.
 - Acquired: one member has it, until its lock expires. Only that member can acknowledge it.
 - Acknowledged: it was processed.
-- Archived: it is not delivered any more: it was rejected, does not exist, or has reached the group's delivery count limit.
+- Archived: it is not delivered any more: it was rejected, does not exist, belongs to an aborted transaction, or has reached the group's
+  delivery count limit.
 
-What can never happen: a record that two members have; a record that is delivered after it was acknowledged or archived; a record that is
-delivered more often than the group allows. None of these has a row in TRANSITIONS.
+What can never happen: a record that two members have; a record that is delivered after it was acknowledged or archived. Neither has a row
+in TRANSITIONS. A record that comes back from its last delivery is archived (EXHAUST), so it is not delivered more often than the group
+allows.
 
 Deliveries are counted when a record is acquired. Only the outcome of a delivery is stored, not that the record was acquired. So a new
 leader does not count the delivery in progress.

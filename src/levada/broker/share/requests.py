@@ -40,7 +40,9 @@ class TopicAcknowledgements(Protocol):
 
 
 class Outcome(NamedTuple):
-    """The result for one partition: an error code, NONE for success. If the error is about leaders, the new leader is added."""
+    """The result for one partition: an error code, NONE for success. moved: the partition, if another node leads it and this is the error;
+    otherwise None.
+    """
 
     code: ErrorCode = ErrorCode.NONE
     reason: str | None = None
@@ -73,7 +75,7 @@ def has_acknowledgements(topics: Iterable[TopicAcknowledgements]) -> bool:
 
 
 def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Outcomes:
-    """Apply the acknowledgements of each partition separately; return the results by partition."""
+    """Apply the acknowledgements of each partition separately; return the results of the partitions that have any."""
     outcomes: dict[TopicIdPartition, Outcome] = {}
     for topic in topics:
         for partition in topic.partitions:
@@ -84,7 +86,9 @@ def acknowledge_each(call: Call, topics: Iterable[TopicAcknowledgements]) -> Out
 
 
 def open_share(call: Call, part: TopicIdPartition, now_ms: int) -> OpenShare:
-    """Return the share partition of the request's group for a partition. Raises BrokerError if this node cannot read the partition."""
+    """Return the share partition of the request's group for a partition. Raises BrokerError if the topic is unknown or not permitted, if
+    this node does not lead the partition, or if the group has not subscribed to the topic.
+    """
     topic = find_topic(call, "", part.topic_id, by_id=True)
     partition = call.state.lead_partition(topic, part.partition)
     return call.state.shares.open(call.request.group_id, topic, partition, now_ms)

@@ -3,7 +3,8 @@
 Everything before start_offset, the share-partition start offset (SPSO), is finished. Records from there up to next_offset are in flight;
 behind it, nothing was ever acquired. A fetch reads from the first available record. Records are acquired by whole record batches, so a
 member may get a few more records than it asked for; otherwise parts of a batch would be decompressed twice. A member that asks for strict
-limits (KIP-1206) gets exactly as many as it wants. So at most max_in_flight records are in flight, plus the rest of one batch.
+limits (KIP-1206) gets no more than it wants; the rest of the batch is in flight as well. So at most max_in_flight records are in flight,
+plus the rest of one batch.
 
 A record that cannot be processed may make the others fail that are delivered in the same batch. So records that have failed often are
 delivered in smaller and smaller batches, and for the last time one by one.
@@ -56,7 +57,7 @@ class LogBatch(NamedTuple):
 
 class Asked(NamedTuple):
     """The number of records that a member wants to acquire. batch_size: the number of records that it wants in one acquired batch; batches
-    of the log are not split for this.
+    of the log are not split for this. mode: BY_BATCH or BY_RECORD.
     """
 
     max_records: int
@@ -95,7 +96,7 @@ class SharePartition:
 
     @property
     def in_flight(self) -> int:
-        """The number of offsets from the start offset to the last record that was acquired."""
+        """The number of offsets from the start offset to the end of the last batch that was acquired."""
         return self.next_offset - self.start_offset
 
     @property
@@ -112,17 +113,21 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int:
-        """The time at which the next lock may expire."""
+        """The time at which the next lock may expire, NEVER_MS if nothing is locked."""
         return self._locks[0][0] if self._locks else NEVER_MS
 
     def has_room(self, limits: Limits) -> bool:
-        """Return whether members could acquire records if the log had more."""
+        """Return whether members could acquire records: those in flight that are available again, or new ones if the log has any."""
         return self.fetch_offset < self.next_offset or self.in_flight < limits.max_in_flight
 
     # Requests of members
 
     def acquire(self, member: str, asked: Asked, batches: Sequence[LogBatch], limits: Limits, now_ms: int) -> list[Acquired]:
-        """Acquire records for a member; return them. batches: the batches that were read from fetch_offset on."""
+        """Acquire records for a member; return them without those of aborted transactions, which are archived.
+
+        batches: the batches that were read from fetch_offset on. Available offsets before the first batch are archived, because compaction
+        has removed their records.
+        """
         offset = self.fetch_offset
         room, last = self._room(asked, offset, batches, limits)
         if room <= 0:
@@ -143,10 +148,10 @@ class SharePartition:
         return acquired
 
     def acknowledge(self, member: str, told: Sequence[Acknowledgement], limits: Limits, now_ms: int) -> None:
-        """Apply a member's acknowledgements. If one is invalid, none is applied. Records that are finished already are skipped.
+        """Apply a member's acknowledgements. If one is invalid, none is applied. Records before the start offset are skipped.
 
-        Raises INVALID_RECORD_STATE for records that another or no member has acquired, INVALID_REQUEST for records that were never in
-        flight.
+        Raises INVALID_RECORD_STATE for records that another or no member has acquired, such as finished ones, and whenever nothing is in
+        flight; INVALID_REQUEST for records that were never in flight.
         """
         for one in told:
             self._check(member, one)
@@ -185,7 +190,9 @@ class SharePartition:
         return ended
 
     def change_leader(self) -> None:
-        """Continue at another leader. It knows the stored states, but not which members have acquired records."""
+        """Make all acquired records available, because another leader continues. It knows the stored states, but not which members have
+        acquired records. The deliveries in progress do not count.
+        """
         for part in [found for found in self._ranges if found.state is RecordState.ACQUIRED]:
             self._ranges.change(part.first, part.last, InFlightRange.stored)
             self._searched_until = min(self._searched_until, part.first)
@@ -249,7 +256,7 @@ class SharePartition:
         return left
 
     def _archive_compacted(self, offset: int, first_read: int) -> None:
-        """Archive offsets that compaction has removed: those from `offset` to the first record that was read."""
+        """Archive offsets that compaction has removed: the available ones from `offset` up to the first batch that was read."""
         for part in self._ranges.between(offset, first_read - 1):
             if part.state is RecordState.AVAILABLE:
                 self._ranges.change(part.first, part.last, lambda found: found.moved(Event.COMPACT, 0))
@@ -299,8 +306,8 @@ class _Acquisition:
         self._limits = limits
 
     def choose(self, held: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose available records from the records in flight of one batch. Records that were delivered often are acquired by a request
-        that acquires no others.
+        """Choose available records from the records in flight of one batch. If some of them were delivered often, they are chosen only by a
+        request that has chosen nothing before, and that request then acquires nothing after them.
 
         batch_records: the number of records in the batch.
         """
@@ -333,8 +340,8 @@ class _Acquisition:
             wanted -= found.records
 
     def _choose_suspects(self, ready: Sequence[InFlightRange], batch_records: int) -> None:
-        """Choose records that were delivered often: the more often, the fewer at once. Before the last delivery a record is
-        chosen alone.
+        """Choose records that were delivered often: the more often, the fewer at once. For its last delivery a record is chosen alone, if
+        the group allows more than two deliveries.
         """
         suspect = self._limits.suspect_deliveries
         others = list(takewhile(lambda found: not self._is_last_chance(found), ready))

@@ -37,12 +37,14 @@ class OpenShare(NamedTuple):
 
     @property
     def has_room(self) -> bool:
-        """Whether members could acquire records if the log had more."""
+        """Whether members could acquire records: those in flight that are available again, or new ones if the log has any."""
         return self.share.has_room(self.config.share_limits)
 
     @property
     def available_bytes(self) -> int:
-        """The size in bytes of the batches with records that members could acquire."""
+        """The size in bytes of the log from the first record that members could acquire to the end of what they can read; 0 if they cannot
+        acquire any.
+        """
         if not self.has_room:
             return 0
         return self.partition.log.bytes_between(self.share.fetch_offset, self.partition.readable_end(self.config.share_isolation_level))
@@ -56,7 +58,9 @@ class Delivery(NamedTuple):
 
 
 class SharePartitions:
-    """The share partitions whose partitions a node leads. wall_ms: converts the node's time to milliseconds since the epoch."""
+    """The share partitions whose partitions a node leads. slots: the maximum number of share sessions. wall_ms: converts the node's time to
+    milliseconds since the epoch.
+    """
 
     def __init__(
         self, *, node_id: int, cluster: Cluster, slots: int, timers: Timers, purgatory: Purgatory, wall_ms: Callable[[int], int]
@@ -111,7 +115,9 @@ class SharePartitions:
         self._purgatory.wake(opened.key, now_ms)
 
     def end_session(self, session: ShareSession, now_ms: int) -> None:
-        """Close a share session, and release the records that its member has acquired on this node."""
+        """Close a share session, and release the records that its member has acquired on this node. After the group's last session here,
+        start offsets that were not stored are forgotten.
+        """
         self.sessions.close(session)
         keys = [ShareKey(session.group, part.topic_id, part.partition) for part in session.parts]
         for key in keys:

@@ -67,7 +67,7 @@ class ShareSessions:
 
     def open(self, group: str, member: str, connection: int) -> ShareSession:
         """Open a session, in place of a session that the member may have. connection: the id of its connection. Raises
-        SHARE_SESSION_LIMIT_REACHED if all slots are taken.
+        SHARE_SESSION_LIMIT_REACHED if the other members take all slots.
         """
         self._sessions.pop((group, member), None)
         if len(self._sessions) >= self._slots:
@@ -78,7 +78,7 @@ class ShareSessions:
     def find(self, group: str, member: str, epoch: int) -> ShareSession:
         """Return the session that a request continues or closes.
 
-        Raises SHARE_SESSION_NOT_FOUND, or INVALID_SHARE_SESSION_EPOCH if the epoch in the request is not the next one.
+        Raises SHARE_SESSION_NOT_FOUND, or INVALID_SHARE_SESSION_EPOCH if the epoch in the request is neither the next one nor -1.
         """
         session = self._sessions.get((group, member))
         if session is None:

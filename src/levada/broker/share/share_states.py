@@ -1,7 +1,8 @@
 """The positions of share groups in their partitions, for all nodes of a cluster: the content of Kafka's __share_group_state.
 
 A group's coordinator creates the state of a partition when the group subscribes to its topic. The start offset is decided when a member
-first reads from the partition. It is stored with the first change of a record.
+first reads from the partition, and stored with the first change of a record. An admin client can set it (start_at); then it is stored at
+once.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class ShareKey(NamedTuple):
 class ShareState:
     """The state of a share partition.
 
-    partition: its records, None before the group first reads the partition. is_stored: whether the state was written to
-    __share_group_state. led_by: the node that has last read the partition for the group, with its leader epoch.
+    partition: its records, None while the start offset is not decided. is_stored: whether a record was changed or the start offset was set,
+    so that `partition` is part of the stored state. led_by: the node that has last read the partition for the group, with its leader epoch;
+    None if none has.
     """
 
     def __init__(self) -> None:
@@ -43,7 +45,7 @@ class ShareStorage(Protocol):
     """Stores the states of share partitions. ShareRecords implements it."""
 
     def keep(self, key: ShareKey, state: ShareState, now_ms: int) -> None:
-        """Write a changed state. now_ms: since the epoch."""
+        """Write a state that is new or has changed. now_ms: milliseconds since the epoch."""
 
     def forget(self, key: ShareKey) -> None:
         """Write that a state was deleted."""
