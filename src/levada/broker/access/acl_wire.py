@@ -50,7 +50,9 @@ def is_definite(binding: AclBinding) -> bool:
 
 
 def check_binding(binding: AclBinding) -> None:
-    """Raise INVALID_REQUEST (BrokerError) unless the binding can be created as an ACL."""
+    """Raise INVALID_REQUEST (BrokerError) for a binding without a resource name, with a wrong name for the cluster, or with a principal
+    that is not in the form Type:name. is_definite() checks the rest.
+    """
     pattern, principal = binding.pattern, binding.entry.principal
     if not pattern.name:
         raise _invalid("Resource name should not be empty")

@@ -70,7 +70,7 @@ class Authorizer:
     """The ACLs of one cluster, and the decision whether they allow a request.
 
     super_users: principals that may do everything, such as "User:admin". allows_if_none: whether a resource without any ACL is open to
-    everybody (allow.everyone.if.no.acl.found). keep: a function that stores all ACLs; it is called after each change.
+    everybody (allow.everyone.if.no.acl.found). keep: a function that stores all ACLs; it is called before a change takes effect.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Authorizer:
         self._by_resource.add(new)
 
     def remove(self, bindings: Iterable[AclBinding]) -> None:
-        """Remove ACLs."""
+        """Remove ACLs. Those that do not exist are ignored."""
         gone = frozenset(bindings)
         self._change({known: None for known in self._bindings if known not in gone})
         self._by_resource = _ByResource(self._bindings)

@@ -22,7 +22,10 @@ class AwsAccounts:
         self._secrets = dict(secrets)
 
     def check(self, message: bytes, wall_ms: int) -> tuple[str, bytes]:
-        """Verify the signature of a client's message; return its access key and the broker's answer. Raises SaslError."""
+        """Verify the signature of a client's message; return its access key and the broker's answer. Raises SaslError.
+
+        wall_ms: the present time in milliseconds since the epoch.
+        """
         said = _object(message)
         access_key, _, scope = said.get("x-amz-credential", "").partition("/")
         secret = self._secrets.get(access_key)

@@ -57,8 +57,8 @@ class Token:
 class DelegationTokens:
     """All delegation tokens of a cluster. Its methods raise BrokerError with Kafka's codes, such as DELEGATION_TOKEN_NOT_FOUND.
 
-    new_id: returns an unused token id. keep: a function that stores all tokens; it is called after each change. kept: the last value passed
-    to `keep` before the broker was restarted, or None. Times (now_ms) are milliseconds since the epoch.
+    new_id: returns an unused token id. keep: a function that stores all tokens; it is called before a change takes effect.
+    kept: the last value passed to `keep` before the broker was restarted, or None. Times (now_ms) are milliseconds since the epoch.
     """
 
     def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], kept: Any, keep: Callable[[Any], None]) -> None:
@@ -76,10 +76,10 @@ class DelegationTokens:
         return bool(self._settings.delegation_token_secret_key)
 
     def create(self, owner: str, requester: str, renewers: tuple[str, ...], max_lifetime_ms: int, now_ms: int) -> Token:
-        """Create a token. max_lifetime_ms: the longest lifetime to which the token can be renewed; for 0 or less, the broker's maximum is
-        used.
+        """Create a token. max_lifetime_ms: the longest lifetime to which the token can be renewed; the broker's maximum if that is shorter,
+        or for 0 or less.
 
-        owner, requester, renewers: principals. now_ms: the time in ms since the epoch.
+        owner, requester, renewers: principals.
         """
         self._check_enabled()
         max_ms = now_ms + _shorter(self._settings.delegation_token_max_lifetime_ms, max_lifetime_ms)
@@ -96,10 +96,10 @@ class DelegationTokens:
         return token
 
     def renew(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Renew a token for a period in ms from now. Return its new expiry time in ms since the epoch.
+        """Renew a token for a period in ms from now, up to its maximum lifetime. Return its new expiry time in ms since the epoch.
 
-        period_ms: for 0 or less, the broker's default is used. principal: the user of the request. Raises BrokerError if this user may not
-        change the token, or if the token has expired.
+        period_ms: delegation.token.expiry.time.ms is used if that is shorter, or for 0 or less. principal: the user of the request. Raises
+        BrokerError if there is no such token, if it has expired, or if this user may not change it.
         """
         token = self._found(token_hmac)
         self._check_alive(token, now_ms)
@@ -107,9 +107,11 @@ class DelegationTokens:
         return self._set_expiry(token, now_ms + _shorter(self._settings.delegation_token_expiry_time_ms, period_ms))
 
     def expire(self, token_hmac: bytes, period_ms: int, principal: str, now_ms: int) -> int:
-        """Let a token expire after a period in ms, or at once if the period is negative. Return the new expiry time in ms since the epoch.
+        """Let a token expire after a period in ms, at the latest after its maximum lifetime; remove it at once if the period is negative.
+        Return the new expiry time in ms since the epoch.
 
-        principal: the user of the request. Raises BrokerError if this user may not change the token.
+        principal: the user of the request. Raises BrokerError if there is no such token, if this user may not change it, or, unless the
+        period is negative, if it has expired.
         """
         token = self._found(token_hmac)
         _check_owner(token, principal)
@@ -124,7 +126,7 @@ class DelegationTokens:
         self._change({name: token for name, token in self._tokens.items() if not token.has_ended(now_ms)})
 
     def hmac_of(self, token: Token) -> bytes:
-        """Return the HMAC of a token, which only its owner and the brokers know."""
+        """Return the HMAC of a token, with which a client logs in and names the token. It is as secret as a password."""
         return hmac.digest(self._settings.delegation_token_secret_key.encode(), token.id.encode(), "sha512")
 
     def living(self, token_id: str, now_ms: int) -> Token | None:

@@ -49,7 +49,9 @@ ValidateToken: TypeAlias = Callable[[str, int], ValidToken]
 
 
 def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
-    """Accept a token without a signature, as Kafka's validator for development does, if it has a subject and has not expired."""
+    """Accept a token without a signature, as Kafka's validator for development does. Raises SaslError if it is signed, has no subject or no
+    expiry time, or has expired.
+    """
     try:
         header, claimed, signature = jwt.parts(token)
         ends_s, begins_s = jwt.number(claimed, "exp"), jwt.number(claimed, "iat")
@@ -68,7 +70,7 @@ def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
 class Logins:
     """The users of a cluster and the SASL mechanisms with which they can log in.
 
-    users: passwords by user name, for PLAIN and SCRAM; None disables both. scram: the SCRAM credentials. tokens: delegation tokens, with
+    users: passwords by user name, for PLAIN; None disables PLAIN and SCRAM. scram: the SCRAM credentials. tokens: delegation tokens, with
     which clients can log in by SCRAM. validate: checks OAUTHBEARER tokens. accounts: the accounts for AWS_MSK_IAM. kerberos: returns a new
     GSSAPI context for each login. If one of the last three is None, its mechanism is disabled.
 
@@ -94,9 +96,7 @@ class Logins:
         self.mechanisms = [*(OF_PASSWORDS if users is not None else ()), *given]
 
     def check_password(self, user: str, password: str) -> bool:
-        """Return whether the password is right. The comparison always takes the same time, so that its duration tells nothing about the
-        password.
-        """
+        """Return whether the password of a user of PLAIN is right. The duration of the comparison does not tell how many characters are."""
         known = self._passwords.get(user, "")
         return hmac.compare_digest(known.encode(), password.encode()) and user in self._passwords
 
@@ -110,8 +110,8 @@ class Login:
     """The state of the login on one connection.
 
     mechanism: the mechanism that the client has chosen by SaslHandshake, "" before SaslHandshake. user: the authenticated user, "" before
-    the login. credentials_end_ms: when the client's credentials expire, in ms since the epoch. session_ends_ms: when the session ends
-    unless the client logs in again; a time of the node's clock.
+    the login and while the client logs in again. credentials_end_ms: when the client's credentials expire, in ms since the epoch.
+    session_ends_ms: when the session ends unless the client logs in again; a time of the node's clock. Both are NEVER_MS for no limit.
     """
 
     logins: Logins
@@ -138,15 +138,18 @@ class Login:
     def permits(self, api_key: int, now_ms: int) -> bool:
         """Return whether the client may send a request of this API now.
 
-        Before the login, and after the session has expired, only the APIs for logging in are permitted.
+        Before the login, only ApiVersions, SaslHandshake and SaslAuthenticate are permitted; after the session has expired, only
+        SaslHandshake, which begins another login.
         """
         if not self.user:
             return api_key in _BEFORE_LOGIN
         return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
 
     def agree(self, mechanism: str) -> None:
-        """Set the mechanism that the client has sent in SaslHandshake. Raises BrokerError if it is not enabled, if a login is in progress,
-        or if a client that has logged in logs in again with another mechanism.
+        """Begin a login with the mechanism that the client has sent in SaslHandshake. A client that has logged in is not authenticated
+        until this login has succeeded.
+
+        Raises BrokerError if the mechanism is not enabled, if a login is in progress, or if the client has logged in with another one.
         """
         if self.mechanism and not self.user:
             raise BrokerError("a SASL mechanism was chosen already", code=ErrorCode.ILLEGAL_SASL_STATE)
@@ -160,7 +163,8 @@ class Login:
         self.credentials_end_ms = NEVER_MS
 
     def take(self, message: bytes, wall_ms: int) -> bytes:
-        """Process a SASL message of the client; return the answer to send. Raises BrokerError with Kafka's message if the login fails.
+        """Process a SASL message of the client; return the answer to send. Raises BrokerError if agree() has not begun a login and, with
+        Kafka's message, if the login fails.
 
         wall_ms: the present time in milliseconds since the epoch.
         """

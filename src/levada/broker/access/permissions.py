@@ -53,7 +53,7 @@ def allows_with_any(call: Call, operation: AclOperation, resource_type: Resource
 
 
 def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-    """Return whether the client may carry out, on a resource, the operations that this kind of request needs."""
+    """Return whether the client has, on a resource, the permission that this kind of request needs."""
     if call.state.cluster.authorizer is None:
         return True
     need = NEEDS[call.api.request.NAME][resource_type]
@@ -63,7 +63,7 @@ def may(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bo
 
 
 def check(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
-    """Raise AuthorizationError unless the client may carry out, on a resource, the operations that this kind of request needs."""
+    """Raise AuthorizationError unless the client has, on a resource, the permission that this kind of request needs."""
     if not may(call, resource_type, name):
         raise denied(resource_type)
 
@@ -75,7 +75,7 @@ def check_each(call: Call, resource_type: ResourceType, names: Iterable[str]) ->
 
 
 def denied(resource_type: ResourceType) -> BrokerError:
-    """Return the error for a client that lacks permissions on a resource of this type, with Kafka's message."""
+    """Return the AuthorizationError for a client that lacks permissions on a resource of this type, with Kafka's message."""
     code = CODES[resource_type]
     return broker_error(code, _WORDS.get(code, ""))
 
@@ -126,7 +126,7 @@ def _bits(operations: Iterable[AclOperation]) -> int:
 
 
 def check_may_use_tokens(session: Session) -> None:
-    """Raise BrokerError (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) if the client has not logged in, or has logged in with a delegation token
+    """Raise BrokerError (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) if the client is not authenticated, or has logged in with a delegation token
     (KIP-48).
     """
     if session.listener.protocol == PLAINTEXT or session.principal == ANONYMOUS or session.is_by_token:

@@ -19,8 +19,8 @@ Key: TypeAlias = tuple[str, str]
 class ScramUsers:
     """The SCRAM credentials of all users of a cluster.
 
-    keep: a function that stores all credentials; it is called after each change. kept: the last value passed to `keep` before the broker
-    was restarted, or None.
+    keep: a function that stores all credentials; it is called before a change takes effect. kept: the last value passed to `keep` before
+    the broker was restarted, or None.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:

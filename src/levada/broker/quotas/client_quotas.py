@@ -38,8 +38,8 @@ class Quota(NamedTuple):
 class ClientQuotas:
     """The quotas of all entities of a cluster.
 
-    keep: a function that stores all quotas; it is called after each change. kept: the last value passed to `keep` before the broker was
-    restarted, or None.
+    keep: a function that stores all quotas; it is called before a change takes effect. kept: the last value passed to `keep`
+    before the broker was restarted, or None.
     """
 
     def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:

@@ -53,8 +53,8 @@ class SampledRate:
 
 
 class TokenBucket:
-    """A bucket of tokens, which fills at the quota's rate up to a maximum (KIP-599). A request may take more tokens than it holds; then it
-    has to fill again.
+    """A bucket of tokens, which fills at the quota's rate up to a maximum (KIP-599). It is full at first. A request may take more tokens
+    than the bucket holds: the bucket is then overdrawn and has to fill again.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:

@@ -26,7 +26,7 @@ class QuotaClient(NamedTuple):
 
 class Throttles:
     """Counts the use of quotas and computes how long clients are throttled. samples, sample_ms: the number of samples of a rate's window,
-    and the length of a sample.
+    and the length of a sample in ms.
     """
 
     def __init__(self, quotas: ClientQuotas, samples: int, sample_ms: int) -> None:
@@ -46,8 +46,8 @@ class Throttles:
         return self._quotas.of(key, *client) is not None
 
     def record(self, key: str, client: QuotaClient, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
-        """Count the use of a quota; return how long the client is throttled, in ms. longest_ms: the maximum of the result, None for no
-        maximum.
+        """Count the use of a quota; return how long the client is throttled, in ms, 0 without a quota. longest_ms: the maximum of the
+        result, None for no maximum.
         """
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -60,8 +60,8 @@ class Throttles:
     def record_read(self, key: str, client: QuotaClient, amount: int, now_ms: int) -> tuple[int, bool]:
         """Count bytes before they are sent. Returns how long the client is throttled, in ms, and whether the bytes may be sent now.
 
-        Bytes above the quota are neither sent nor counted, and the client fetches them again. A single batch that is larger than the quota
-        of a whole window is sent nevertheless, because it could never be sent otherwise.
+        Bytes above the quota are neither sent nor counted, and the client fetches them again. If nothing else was counted in the window,
+        they are sent and counted nevertheless, because a batch larger than the quota of a whole window could never be sent otherwise.
         """
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -74,8 +74,8 @@ class Throttles:
         return pause_ms, pause_ms == 0 or is_first
 
     def window_bytes(self, key: str, client: QuotaClient, otherwise: int) -> int:
-        """Return the most bytes that a client may use within a whole window, at most `otherwise`. Without a quota, `otherwise`
-        is returned.
+        """Return the number of bytes that a client may use within a whole window, at most `otherwise`. Without a quota, `otherwise` is
+        returned.
         """
         quota = self._quotas.of(key, *client)
         if quota is None:
@@ -85,7 +85,7 @@ class Throttles:
     def mutate(self, client: QuotaClient, partitions: int, now_ms: int, *, strict: bool) -> int:
         """Count created or deleted partitions; return how long the client is throttled, in ms.
 
-        strict: if the quota is used up already, raise BrokerError (THROTTLING_QUOTA_EXCEEDED) instead of counting.
+        strict: if the quota is used up already, raise QuotaExceededError instead of counting; if not, return 0.
         """
         quota = self._quotas.of(CONTROLLER_MUTATION_RATE, *client)
         if quota is None:

@@ -9,7 +9,7 @@ this:
   it.
 - A replica joins the ISR when it has everything up to the leader's end. It leaves the ISR when it has not caught up for
   replica.lag.time.max.ms, or when its node stops.
-- The high watermark does not move while the ISR is smaller than min.insync.replicas.
+- The high watermark does not move while the ISR is smaller than min.insync.replicas, unless all replicas are in it.
 
 In Kafka followers fetch continuously, and a new leader learns the high watermark from these fetches. Here replicate() is one step after
 each append, which may leave out followers, and a new leader from the ISR knows the high watermark at once.
@@ -42,7 +42,7 @@ NO_LEADER = -1
 
 class Appended(NamedTuple):
     """The offsets of a batch that was appended; for a duplicate, the offsets of the original batch. log_append_time_ms: -1 if the records
-    kept the producer's timestamps.
+    kept the producer's timestamps; for a duplicate, as in Kafka, always the largest timestamp of the original batch.
     """
 
     base_offset: int
@@ -72,8 +72,8 @@ class Partition:
         self._leading.lead(self.leader_epoch)
 
     def keep_in(self, files: Callable[[int], ReplicaFiles]) -> None:
-        """Store the replicas in files from now on. files: returns the files of a node's replica. The partition must not have
-        records yet.
+        """Load the replicas from files, and store them there from now on. files: returns the files of a node's replica. The partition must
+        not have records yet.
         """
         self._files = files
         for node_id, replica in self.replicas.items():
@@ -179,8 +179,8 @@ class Partition:
             )
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Raise BrokerError if the leader epoch in a request is not the current one (KIP-320). epoch: -1 if the request has none, which is
-        no error.
+        """Raise FENCED_LEADER_EPOCH if the leader epoch in a request is older than the current one, UNKNOWN_LEADER_EPOCH if it is newer
+        (KIP-320). epoch: -1 if the request has none, which is no error.
         """
         if epoch == -1 or epoch == self.leader_epoch:
             return
@@ -246,8 +246,10 @@ class Partition:
             )
 
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
-        """Let the followers on these nodes copy the records that they do not have. Then advance the high watermark to the offset that all
-        in-sync replicas have reached.
+        """Let the followers on these nodes copy the records that they do not have and join the ISR. Then advance the high watermark to the
+        offset that all in-sync replicas have reached, unless the ISR is too small.
+
+        A reassignment is completed when all its target nodes are in sync. Without a leader, nothing happens.
         """
         if self.leader == NO_LEADER:
             return
@@ -268,7 +270,9 @@ class Partition:
             replica.log.advance_high_watermark(self.log.high_watermark)
 
     def drop_lagging(self, since_ms: int) -> bool:
-        """Remove from the ISR the replicas that were last caught up before `since_ms`. Returns whether the ISR has changed."""
+        """Remove from the ISR the replicas that are behind and were last caught up before `since_ms`; then advance the high watermark.
+        Returns whether the ISR has changed.
+        """
         lagging = {node_id for node_id in self.isr if self._is_behind(node_id) and self.replicas[node_id].caught_up_ms < since_ms}
         self.isr = tuple(node_id for node_id in self.isr if node_id not in lagging)
         self._commit()

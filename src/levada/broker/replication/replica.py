@@ -34,8 +34,8 @@ class ReplicaFiles(LogFiles, Protocol):
 class Replica:
     """A partition's log on one node, with the leader epochs, producers and transactions in it.
 
-    caught_up_ms: when the replica last had all records of the leader. fetched_offset: the offset up to which it has copied the log of the
-    present leader.
+    caught_up_ms: when the replica last had all records of the leader, or when the leader was elected; a time of the node's clock.
+    fetched_offset: the offset up to which it has copied the log of the present leader.
     """
 
     def __init__(self, config: TopicConfig) -> None:

@@ -55,8 +55,8 @@ def when_replicated(
     timeout_ms: int,
     finish: Callable[[Sequence[ErrorCode]], None],
 ) -> None:
-    """Call finish() with an error code for each entry of `written`, once all are known or after a timeout in ms. owner: if cancelled in the
-    Purgatory, finish() is not called.
+    """Call finish() with an error code for each entry of `written`: at once if all are known, otherwise when they are or after a timeout in
+    ms. owner: if cancelled in the Purgatory, finish() is not called.
 
     After the timeout, entries without an outcome get REQUEST_TIMED_OUT. Their records may still be committed later.
     """
