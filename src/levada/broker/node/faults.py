@@ -1,7 +1,8 @@
 """Faults on request, for tests of clients: errors; lost, delayed and held responses; throttling, disconnects, older versions.
 
-A fault waits for the next request of its API and is used up by it. Faults of one API are used up in the order of their requests, one per
-request of the client. The rest of the broker works normally. A blackhole lasts until clear(). All nodes of a cluster share their faults.
+A fault waits for the next request of its API and is used up by it. The faults of an API are used up in the order in which the test has
+requested them, one per request of the client. The rest of the broker works normally. A blackhole, a version cap and bytes_at_a_time last
+until clear(). All nodes of a cluster share their faults.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Fault:
     """A fault that a test has requested for one request, or for one partition of a request if `partition` is given.
 
     applied: whether the request is carried out. drop: send no response. cut_at: the number of bytes of the response that are sent before
-    the connection is closed.
+    the connection is closed; None for all, without closing it.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -74,7 +75,7 @@ SWALLOWED = Fault(drop=True)
 
 
 class RequestCounts(Mapping[str, int]):
-    """The number of requests by API name. Getting the number for an API that the broker does not serve raises ConfigError."""
+    """The number of requests to all nodes of a cluster, by API name. An API that the broker does not serve raises ConfigError."""
 
     def __init__(self, apis: Iterable[str]) -> None:
         self._counts = dict.fromkeys(sorted(apis), 0)
@@ -134,12 +135,13 @@ class Faults:
         partition: int = 0,
         applied: bool = False,
     ) -> None:
-        """Answer the next `times` requests of an API with an error. They are not carried out.
+        """Answer the next `times` requests of an API with an error, without carrying them out.
 
-        topic, partition: return the error only for this partition; without a topic, for all partitions. error_code: a
-        levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or its number (16). applied: carry out the request although it is
-        answered with an error, as when an acknowledgement is lost inside the cluster; not possible for a single partition. Raises
-        ValueError for a code that Kafka does not have, ConfigError for an API that cannot fail like this.
+        topic, partition: return the error only for this partition, in the next `times` requests that name it, and carry out the rest of
+        these requests; without a topic, all partitions fail. error_code: a levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or
+        its number (16). applied: carry out the request although it is answered with an error, as when an acknowledgement is lost inside
+        the cluster; not possible for a single partition. Raises ValueError for a code that Kafka does not have, ConfigError for an API
+        that cannot fail like this.
         """
         code = ErrorCode.named(error_code)
         if topic is None:
@@ -177,8 +179,10 @@ class Faults:
         return hold
 
     def blackhole(self, api: str | None = None, *, node: int | None = None) -> None:
-        """Ignore all requests from now on until clear(). api: the API whose requests are ignored, None for every API. node: the id of the
-        node that ignores them, None for every node.
+        """Ignore all requests from now on until clear(). A connection with an ignored request stays open, and its later requests are never
+        answered either, not even after clear().
+
+        api: the API whose requests are ignored, None for every API. node: the id of the node that ignores them, None for every node.
         """
         if api is not None:
             self.requests.check(api)
@@ -236,7 +240,9 @@ class Faults:
         return api in self._closing
 
     def next_fault(self, api: str, node_id: int) -> Fault:
-        """Count a request, and remove and return the fault for it. If there is none, NO_FAULT is returned."""
+        """Count a request, and remove and return the fault for it: NO_FAULT if there is none, SWALLOWED in a blackhole, which uses up no
+        fault.
+        """
         self.requests.add(api)
         if any(wanted in (None, api) and at in (None, node_id) for wanted, at in self._blackholes):
             return SWALLOWED

@@ -3,8 +3,8 @@
 A full request (epoch 0) opens a session; incremental ones, whose epochs count up, continue it. A session belongs to no connection: its id
 is enough to use it. An incremental response leaves out unchanged partitions: no records, no error, and the same high watermark and log
 start offset as the client was last sent. The number of sessions is limited. When the limit is reached, a new session replaces one that was
-not used for EVICTION_MS, or one that is that old and smaller. Otherwise the client gets no session, and its next request is a full one
-again.
+not used for EVICTION_MS, or else a smaller one that was opened more than EVICTION_MS ago. Otherwise the client gets no session, and its
+next request is a full one again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _Key: TypeAlias = tuple[str, UUID, int]
 
 
 class _Cached:
-    """A partition of a fetch session. high_watermark, log_start_offset: the last values that were sent to the client; -1 after an error."""
+    """A partition of a fetch session. high_watermark, log_start_offset: the last values that were sent to the client, -1 before the first
+    ones. After an error the high watermark is -1.
+    """
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -92,8 +94,8 @@ class FetchSession:
         return [cached.wanted for cached in self._partitions.values()]
 
     def tell(self, answers: Iterable[Answered]) -> list[Answered]:
-        """Return the answers that have something new for the client. Partitions with records move behind all others, so that the others
-        come first next time.
+        """Return the answers that have something new for the client, and remember that it is sent. Partitions with records move behind all
+        others, so that the others come first next time.
         """
         news = []
         for one, data in answers:
@@ -132,7 +134,8 @@ class FetchSessions:
         self._sessions.clear()
 
     def context(self, request: FetchRequest, version: int, now_ms: int) -> Context:
-        """Find the session that a request continues, or prepare a new session.
+        """Apply a request to its session. Epoch 0 closes the session that it names and prepares a new one, epoch -1 closes it; any other
+        epoch continues it. A session that has no partitions left is closed.
 
         Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """

@@ -58,9 +58,9 @@ class BrokerNode:
     """A broker without sockets. Keyword arguments are Kafka's broker settings in snake_case (BrokerSettings).
 
     listeners: all nodes of a cluster need the same ones. rack: the node's rack, for consumers with client.rack. cluster, faults: the
-    objects that this node shares with the other nodes of a cluster; without them the node is a cluster of its own. wall_offset_ms: the
-    difference between milliseconds since the epoch and now_ms. random: the source of ids; the same seed gives the same ids. storage: the
-    storage of a cluster of its own; if given, call cluster.restore() before the node serves.
+    objects that this node shares with the other nodes of a cluster; without them the node is a cluster of its own. wall_offset_ms: what is
+    added to now_ms for milliseconds since the epoch. random: the source of ids for a cluster of its own; the same seed gives the same ids.
+    storage: the storage of a cluster of its own; if given, call cluster.restore() before the node serves.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class BrokerNode:
 
     @property
     def wall_offset_ms(self) -> int:
-        """The difference between milliseconds since the epoch and the node's time now_ms."""
+        """What is added to the node's time now_ms for milliseconds since the epoch."""
         return self._state.wall_offset_ms
 
     @wall_offset_ms.setter
@@ -172,7 +172,9 @@ class BrokerNode:
         write_end_markers(self._state, self.cluster.transactions.abort(transactional_id, self._state.wall_ms(self._now_ms)), self._now_ms)
 
     def expire_transactional_id(self, transactional_id: str) -> None:
-        """Remove a transactional id as if it had expired. Raises IllegalStateError while its transaction is open."""
+        """Remove a transactional id as if it had expired. Raises IllegalStateError if it is unknown, or if its transaction is open or not
+        yet completed.
+        """
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
     def sessions(self) -> list[Session]:
@@ -206,7 +208,7 @@ class BrokerNode:
             connection.session.principal = f"User:{name}"
 
     def disconnect(self, conn_id: int) -> None:
-        """Remove the connection of a client: its waiting requests are dropped, and its share sessions are closed."""
+        """Remove the connection of a client: its waiting requests are dropped, and its share sessions are closed in the next advance()."""
         self._connections.pop(conn_id, None)
         self._purgatory.cancel(conn_id)
         if self._state.shares.sessions.of_connection(conn_id):
@@ -214,17 +216,21 @@ class BrokerNode:
             self._state.call_at(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def has_to_log_in(self, conn_id: int) -> bool:
-        """Return whether the client of a connection must log in, and has not done so yet."""
+        """Return whether the client of a connection must log in and is not authenticated, such as while it logs in again."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.session.login is not None and not connection.session.login.user
 
     def is_busy(self, conn_id: int) -> bool:
-        """Return whether a request of the connection is in process, so that its next request is not processed yet."""
+        """Return whether the next request of the connection is not processed yet, because a request waits for its response or the client is
+        throttled.
+        """
         connection = self._connections.get(conn_id)
         return connection is not None and connection.muted
 
     def receive(self, conn_id: int, frame: Frame, now_ms: int) -> None:
-        """Process a request that was received. frame: the whole request without its size prefix."""
+        """Process a request that was received, after those of the connection that still wait. frame: the whole request without its size
+        prefix. Raises BrokerError if changes of groups cannot be stored.
+        """
         connection = self._connections.get(conn_id)
         if connection is not None:
             self._begin(now_ms)

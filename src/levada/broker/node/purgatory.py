@@ -47,7 +47,7 @@ class Purgatory:
         return sum(len(operations) for operations in self._owned.values())
 
     def add(self, operation: Delayed, deadline_ms: int) -> None:
-        """Add an operation that is not ready yet."""
+        """Add an operation that is not ready yet. deadline_ms: a time of the node's clock, NEVER_MS for no deadline."""
         heappush(self._deadlines, (deadline_ms, next(self._sequence), operation))
         self._owned.setdefault(operation.owner, {})[operation] = None
         for key in operation.keys:

@@ -44,8 +44,8 @@ def note_client(call: Call, rest: Handler) -> Answer:
 
 
 def authorize(call: Call, rest: Handler) -> Answer:
-    """Answer a request with an error if the client may not make it. Permissions on each of several resources are checked by the handler of
-    the API.
+    """Answer a request with an error if the client may not make it. If it names several resources, the API's handler checks the permissions
+    on each.
     """
     code = refusal(call)
     return rest(call) if code is ErrorCode.NONE else call.api.refuse(call.request, call.version, code)

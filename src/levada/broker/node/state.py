@@ -48,7 +48,7 @@ class VersionRange(NamedTuple):
 class BrokerState:
     """The state of a node, which the handlers of all APIs use.
 
-    wall_offset_ms: the difference between milliseconds since the epoch and the node's time now_ms. settings: the settings as they are now.
+    wall_offset_ms: what is added to the node's time now_ms for milliseconds since the epoch. settings: the settings as they are now.
     started: returns the settings that follow from how the broker was started, by Kafka's names. work_ns: returns the processor time used so
     far, in nanoseconds, for the quota request_percentage.
     """
@@ -83,7 +83,7 @@ class BrokerState:
         return name != ""
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Return the dynamic settings of a resource: of this broker, or, for the name "", of all brokers."""
+        """Return the dynamic settings of a resource: of this broker, or, for the name "", of all brokers. Raises like is_one_broker()."""
         settings, is_shared = self.described_settings, not self.is_one_broker(name)
         own, shared, _ = settings.layers
         return BrokerConfig(settings, shared if is_shared else own, is_shared=is_shared)
@@ -93,7 +93,7 @@ class BrokerState:
         return now_ms + self.wall_offset_ms
 
     def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
-        """Call a function at a time of the node's clock; the function gets this time. For work on which no client waits."""
+        """Call a function at a time of the node's clock; the function gets the current time. For work on which no client waits."""
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 
     def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
@@ -108,15 +108,18 @@ class BrokerState:
         return topic
 
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a partition to read from, even if another node leads it. Raises UnknownTopicOrPartitionError."""
+        """Return a partition to read from, even if another node leads it. Raises UnknownTopicOrPartitionError.
+
+        From the first partition of an internal topic on, the coordinators write their state as records.
+        """
         partition = self.cluster.partition(topic, index)
         if partition.is_internal:
             self.cluster.internal_topics.observe(self.wall_ms(self.cluster.now_ms))
         return partition
 
     def lead_partition(self, topic: Topic, index: int) -> Partition:
-        """Return a partition that this node leads. Raises UnknownTopicOrPartitionError, or BrokerError (NOT_LEADER_OR_FOLLOWER) if another
-        node or no node leads it.
+        """Do the same as hosted_partition(), but also raise BrokerError (NOT_LEADER_OR_FOLLOWER) if another node or no node leads the
+        partition.
         """
         partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:
@@ -134,7 +137,7 @@ class BrokerState:
         return partition if partition.leader not in (self.node_id, NO_LEADER) else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
-        """Raise the error that a test has requested for this partition in requests of this API, if there is one."""
+        """Raise the next error that a test has requested for this partition in requests of this API, if there is one, and remove it."""
         code = self.faults.partition_error(api, partition)
         if code is not ErrorCode.NONE:
             raise broker_error(code, f"{partition}: planned by a test")
