@@ -30,7 +30,7 @@ Assignor: TypeAlias = Callable[[Subscriptions, Mapping[UUID, int]], dict[str, Pa
 
 
 def in_order(members: Subscriptions) -> list[str]:
-    """Return the member ids in an order that does not change at a restart: static members first, in the order of their instance ids."""
+    """Return the member ids: static members first, ordered by instance id, so that their restart changes nothing; then the others."""
     return sorted(members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member))
 
 

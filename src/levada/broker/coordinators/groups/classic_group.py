@@ -28,7 +28,9 @@ NO_MEMBER_ID = ""
 
 
 class JoinRefusedError(BrokerError):
-    """A JoinGroup request is refused. member_id: the member id in the response, "" if the client has to join as a new member."""
+    """A JoinGroup request is refused. member_id: the member id in the response: with MEMBER_ID_REQUIRED the one with which the client has
+    to join again, otherwise "".
+    """
 
     def __init__(self, message: str, code: ErrorCode, member_id: str) -> None:
         super().__init__(message, code=code)
@@ -183,7 +185,9 @@ class ClassicGroup:
         return next((member for member in self.members.values() if instance_id is not None and member.instance_id == instance_id), None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """Return the member with this id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member now has the instance id."""
+        """Return the member with this id. Raises FENCED_INSTANCE_ID if another member now has the instance id, UNKNOWN_MEMBER_ID if no
+        member has the id or the instance id. instance_id: None for a dynamic member.
+        """
         static = self.static_member(instance_id)
         if static is not None and static.id != member_id:
             raise BrokerError(f"group '{self.id}': {instance_id!r} is member {static.id!r} now", code=ErrorCode.FENCED_INSTANCE_ID)
@@ -240,13 +244,13 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these assignors can join the group.
+        """Return whether a client with these assignors can join the group.
 
-        An empty group accepts every protocol type and all assignors. Otherwise the protocol type has to be the group's, and all members
-        have to offer at least one of these assignors. A group that is rebalancing may have no members for a moment, for example while it
-        waits for a member that got an id and has not joined yet. Then every assignor is accepted.
+        An empty group accepts every protocol type but "", and all assignors. Otherwise the protocol type has to be the group's, and all
+        members have to offer one and the same of these assignors. A group that is rebalancing may have no members for a moment, for example
+        while it waits for a client that got an id and has not joined yet. Then every assignor is accepted.
 
-        names: the names of the assignors that the member offers; without any it cannot join.
+        names: the names of the assignors that the client offers; without any it cannot join.
         """
         offered = set(names)
         if self.state is State.EMPTY:

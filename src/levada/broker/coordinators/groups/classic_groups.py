@@ -42,7 +42,8 @@ KEEPS_SESSION = frozenset({State.STABLE, State.PREPARING_REBALANCE})
 class Rejoin(Enum):
     """The result of a JoinGroup request from a client that is a member already.
 
-    REBALANCE: a rebalance begins or goes on. REPEAT: the client gets the last response again. START_OVER: the client joins as a new member.
+    REBALANCE: a rebalance begins or goes on. REPEAT: the client gets the last response again. START_OVER: the request is refused, and the
+    client has to join as a new member.
     """
 
     REBALANCE = auto()
@@ -64,8 +65,8 @@ def classify_rejoin(group: ClassicGroup, member: ClassicMember, protocols: Seque
 class ClassicGroups:
     """Handles the requests of the members of a node's classic groups.
 
-    store: stores the present state of a group; it gets the group and the time. new_id: returns a unique suffix for a member id, which
-    begins with the instance id or the client id.
+    store: stores the present state of a group; it gets the group and the node's time. new_id: returns a unique suffix for a member id,
+    which begins with the instance id or the client id.
     """
 
     def __init__(
@@ -90,7 +91,8 @@ class ClassicGroups:
     def join(
         self, group: ClassicGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Handle JoinGroup. The promise is resolved when all members have joined, or at once if no rebalance is needed.
+        """Handle JoinGroup. The promise is resolved when all members have joined or the rebalance timeout has passed, or at once if no
+        rebalance is needed.
 
         BrokerError, or JoinRefusedError with the member id for the response, is raised or becomes the error of the promise. version: the
         version of the request.
@@ -179,7 +181,9 @@ class ClassicGroups:
     # SyncGroup, Heartbeat, LeaveGroup
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Promise[SyncGroupResponse]:
-        """Handle SyncGroup. The promise is resolved when the leader has sent the assignment."""
+        """Handle SyncGroup. The promise is resolved when the leader has sent the assignment. BrokerError is raised or becomes the error of
+        the promise.
+        """
         member = group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         if not (_agrees(request.protocol_type, group.protocol_type) and _agrees(request.protocol_name, group.protocol_name)):
@@ -200,9 +204,9 @@ class ClassicGroups:
         return answer
 
     def heartbeat(self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Handle Heartbeat: restart the member's session. Raises BrokerError: REBALANCE_IN_PROGRESS if the member has to join again.
+        """Handle Heartbeat: restart the member's session, even if REBALANCE_IN_PROGRESS is raised because the member has to join again.
 
-        instance_id: the group.instance.id; None for a dynamic member.
+        instance_id: the group.instance.id; None for a dynamic member. Raises BrokerError for an unknown member or another generation, too.
         """
         member = group.check_member(member_id, instance_id)
         group.check_generation(generation)
@@ -245,7 +249,7 @@ class ClassicGroups:
         """Raise BrokerError with Kafka's code if the member may not commit offsets. An allowed commit of a member restarts its session,
         like a heartbeat, but not within a transaction.
 
-        A request without member id and generation may commit for an empty group, or within a transaction.
+        A request without a generation may commit for an empty group and, if it names no member either, within a transaction.
         """
         names_member = member_id != NO_MEMBER_ID or instance_id is not None
         if generation < 0 and (group.state is State.EMPTY or (in_transaction and not names_member)):
@@ -288,7 +292,7 @@ class ClassicGroups:
         self._rebalances.end(group, Event.UNLOAD, _refusal(group, "has another coordinator", ErrorCode.NOT_COORDINATOR))
 
     def delete(self, group: ClassicGroup) -> None:
-        """Delete a group. Raises IllegalStateError if it has members."""
+        """Delete a group. Raises IllegalStateError unless it is empty."""
         self._rebalances.end(group, Event.DELETE, _refusal(group, "was deleted", ErrorCode.UNKNOWN_MEMBER_ID))
 
 

@@ -1,9 +1,9 @@
 """Rebalances of classic groups: waiting requests, timeouts and sessions.
 
-The first rebalance of a group waits group.initial.rebalance.delay.ms for more members, and again whenever a member has joined, up to the
-rebalance timeout. Later rebalances wait for all known members. A member's session expires when nothing was received from it for the session
-timeout; it does not expire while one of its requests waits. Whether a member whose first JoinGroup waits is still there cannot be known, so
-that wait has a time limit of its own.
+A rebalance of an empty group waits group.initial.rebalance.delay.ms for more members, and again whenever a member has joined, up to the
+rebalance timeout. Other rebalances wait for all known members, up to the same timeout. A member's session expires when nothing was received
+from it for the session timeout; it does not expire while one of its requests waits. Whether a member whose first JoinGroup waits is still
+there cannot be known, so that wait has a time limit of its own.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Rebalances:
             self.complete_if_joined(group, now_ms)
 
     def complete_if_joined(self, group: ClassicGroup, now_ms: int) -> None:
-        """Complete the join phase of a rebalance if all members have joined. The initial rebalance of a group goes on until the initial
-        rebalance delay has passed.
+        """Complete the join phase of a rebalance if all members have joined. The rebalance of a group that was empty goes on until the
+        initial rebalance delay has passed.
         """
         if group.state is State.PREPARING_REBALANCE and group.all_joined and group.before is not State.EMPTY:
             self._complete_join(group, now_ms)
@@ -140,7 +140,7 @@ class Rebalances:
     # Sessions
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-        """Restart the session timeout of a member that has sent a request."""
+        """Restart the session timeout of a member. It is NEW_MEMBER_JOIN_TIMEOUT_MS while the member's first JoinGroup request waits."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         self._timers.schedule(_session_key(group, member.id), now_ms + timeout_ms, lambda at_ms: self._end_session(group, member, at_ms))
 

@@ -34,7 +34,8 @@ class Deadlines:
         self._expect(SESSION, group, member, now_ms + timeout_ms)
 
     def limit_revocation(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int) -> None:
-        """Start the deadline for revoking partitions if a change of a member makes this necessary, or end the deadline.
+        """Start the deadline for revoking partitions if a member has been told to revoke others than before. End it if the member has none
+        to revoke, or uses the classic protocol.
 
         before, after: the member before and after the change.
         """
@@ -71,7 +72,7 @@ class Deadlines:
             self._timers.cancel(_key(kind, group, member_id))
 
     def load(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Begin the sessions of all members, because their group was loaded."""
+        """Begin the sessions of all members, and their deadlines for revoking partitions, because their group was loaded."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
             self.limit_revocation(group, ConsumerMember(id=member.id), member, now_ms)

@@ -100,7 +100,7 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members choose."""
+        """The assignor that most members choose; uniform if none chooses."""
         asked = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
 
@@ -204,7 +204,7 @@ class ConsumerGroup:
         return reconciled
 
     def leave_temporarily(self, member: ConsumerMember) -> None:
-        """Mark a static member as temporarily left. It keeps its partitions."""
+        """Mark a static member as temporarily left. It keeps its partitions, except those that it was told to revoke."""
         self.members[member.id] = replace(
             member, epoch=LEAVING_TEMPORARILY, previous_epoch=member.epoch, state=MemberState.STABLE, revoking={}
         )

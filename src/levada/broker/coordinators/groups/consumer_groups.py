@@ -75,7 +75,7 @@ class ConsumerGroups:
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
         """Handle the heartbeat of a member that leaves. A static member may leave temporarily: it keeps its partitions until its session
-        expires.
+        expires, except those that it was told to revoke.
         """
         if request.instance_id is None:
             member = group.existing(request.member_id)
@@ -136,7 +136,8 @@ class ConsumerGroups:
         """Raise BrokerError with Kafka's code if the member may not commit offsets for these partitions.
 
         A member may commit with an earlier member epoch for partitions that it has owned since that epoch (KIP-1251). If this is not the
-        case for one of the partitions, the whole commit is refused. instance_id: the group.instance.id; None for a dynamic member.
+        case for one of the partitions, the whole commit is refused. A request without an epoch may commit for a group without members and,
+        if it names no member either, within a transaction. instance_id: the group.instance.id; None for a dynamic member.
         """
         if epoch < 0 and not group.members:
             return

@@ -9,9 +9,9 @@ members that release partitions. The states:
 - UnrevokedPartitions: it was told to revoke partitions, and stays in its epoch until a heartbeat no longer lists them as owned.
 - UnreleasedPartitions: it is in the target's epoch, but lacks partitions that another member has not released yet.
 
-What can never happen: a partition that is assigned to two members; a partition that gets a new owner while a heartbeat of its old owner
-still lists it; an epoch that falls, except that of a static member that leaves temporarily. reconcile() is the only way from state to
-state. The next state depends only on what is left to revoke and to get, whatever the state was before.
+What can never happen: a partition that is assigned to two members; a partition that gets a new owner while its old owner is a member whose
+heartbeats still list it; an epoch that falls, except that of a static member that leaves temporarily. Apart from such a leave, reconcile()
+is the only way from state to state. The next state depends only on what is left to revoke and to get, whatever the state was before.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ def _sees_all(topic: str) -> bool:
 class ConsumerMember:
     """A member of a consumer group.
 
-    topics, pattern: its subscription by names and by a regular expression. sees: returns whether its user may describe a topic; the pattern
-    matches only such topics. assigned: the partitions that are assigned to it, each with the member epoch in which they were assigned.
-    revoking: the partitions that it has to revoke, with the same epochs. classic: None unless the member uses the classic protocol.
+    topics, pattern: its subscription by names and by a regular expression, "" for none. sees: returns whether its user may describe a
+    topic; the pattern matches only such topics. assigned: the partitions that are assigned to it, each with the member epoch in which they
+    were assigned. revoking: the partitions that it has to revoke, with the same epochs. classic: None unless the member uses the classic
+    protocol.
     """
 
     id: str

@@ -18,7 +18,9 @@ from levada.protocol.prefixed import decode_prefixed, encode_prefixed, read_pref
 
 
 def to_consumer_group(classic: ClassicGroup, topics: Topics) -> ConsumerGroup:
-    """Convert a classic group to a consumer group. Raises GROUP_ID_NOT_FOUND, like Kafka, if its members are not consumers."""
+    """Convert a classic group to a consumer group. Raises GROUP_ID_NOT_FOUND, like Kafka, if its members are not consumers or their
+    metadata cannot be decoded.
+    """
     if classic.protocol_type != CONSUMER:
         raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
     group = ConsumerGroup(classic.id)

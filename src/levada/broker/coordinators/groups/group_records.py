@@ -48,7 +48,7 @@ from levada.types import TopicPartition
 _log = Log("levada.broker")
 _CLASSIC_VERSION, _CONSUMER_VERSION = 3, 0
 _STATES = (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
-"""By their number in a record."""
+"""The states in the order of their numbers in a record."""
 
 Records = dict[bytes, bytes]
 

@@ -13,8 +13,8 @@ becomes the coordinator, the group ends at the old coordinator, and the new one 
 - Stable: every member has its assignment, or can get it. Only this state and Empty are stored.
 - Dead: deleted, converted to a consumer group, or no longer coordinated here. No state follows.
 
-What can never happen: an assignment that reaches members of two generations; a new generation without a rebalance; an assignment by any
-member but the leader; the deletion of a group with members. None of these has a row in TRANSITIONS.
+What can never happen: an assignment that reaches members of two generations; a new generation without a rebalance; the deletion of a group
+with members. None of these has a row in TRANSITIONS. An assignment that another member than the leader sends is ignored (ClassicGroups).
 """
 
 from __future__ import annotations

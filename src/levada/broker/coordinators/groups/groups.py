@@ -6,7 +6,8 @@ When it stops being the leader it unloads them, and answers waiting requests wit
 in progress is lost; its members notice and join again.
 
 A group changes its type when it is empty and a member of another type joins, when the first member of the consumer protocol joins a classic
-group, and when the last such member leaves it. Its offsets stay. A share group stays one until it is deleted.
+group, and when the last such member leaves it. Its offsets stay. A share group stays one until it is deleted, and no other group becomes
+one.
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ class GroupCoordinator:
     # Finding groups
 
     def check(self, group_id: str) -> None:
-        """Raise NOT_COORDINATOR if the node does not coordinate the group, COORDINATOR_LOAD_IN_PROGRESS if it has not loaded the
-        group yet.
+        """Raise NOT_COORDINATOR if the node does not coordinate the group, COORDINATOR_LOAD_IN_PROGRESS if it has not loaded the group yet.
+        Creates the topic __consumer_offsets if it does not exist.
         """
         self._placement.check(group_id, self._node_id)
 
@@ -147,7 +148,9 @@ class GroupCoordinator:
             raise BrokerError("groups are being loaded", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def existing(self, group_id: str, *, missing: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> Group:
-        """Return the group with this id. missing: the error code to raise if there is none."""
+        """Return the group with this id. missing: the error code to raise if there is none. The caller may change a consumer group: the
+        next keep() writes what has changed.
+        """
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             # Other groups are written by _store() only.
@@ -196,8 +199,8 @@ class GroupCoordinator:
     def joinable_by_classic(self, group_id: str, *, is_new: bool) -> ClassicGroup | ConsumerGroup:
         """Return the group that a member of the classic protocol joins: a classic group, or a consumer group with members.
 
-        is_new: whether the client has no member id yet; in this case a missing group is created. Raises UNKNOWN_MEMBER_ID, and
-        INCONSISTENT_GROUP_PROTOCOL for a share group.
+        is_new: whether the client has no member id yet; in this case a missing group is created, and a consumer group without members
+        becomes a classic group. Otherwise UNKNOWN_MEMBER_ID is raised for these. Raises INCONSISTENT_GROUP_PROTOCOL for a share group.
         """
         group = self._groups.get(group_id)
         if isinstance(group, ShareGroup):
@@ -210,10 +213,10 @@ class GroupCoordinator:
         return self.existing_classic(group_id, missing=ErrorCode.UNKNOWN_MEMBER_ID)
 
     def joinable_by_consumer(self, group_id: str, now_ms: int) -> ConsumerGroup:
-        """Return the group that a member of the consumer protocol joins. A classic group whose members are consumers is converted, see
-        group_conversion.
+        """Return the group that a member of the consumer protocol joins. A missing group is created. A classic group becomes a consumer
+        group; if it has members, they have to be consumers (group_conversion).
 
-        Raises GROUP_ID_NOT_FOUND for a group that cannot be converted.
+        Raises GROUP_ID_NOT_FOUND for a share group, and for a classic group that cannot be converted.
         """
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup | ShareGroup):
@@ -277,7 +280,7 @@ class GroupCoordinator:
         return group
 
     def delete(self, group_id: str) -> None:
-        """Delete a group with its offsets. Raises NON_EMPTY_GROUP if it has members."""
+        """Delete a group with its offsets. Raises GROUP_ID_NOT_FOUND if there is none, NON_EMPTY_GROUP if it has members."""
         group = self.existing(group_id)
         check_is_empty(group)
         if isinstance(group, ClassicGroup):
@@ -287,7 +290,9 @@ class GroupCoordinator:
         self._stored.offsets.delete_group(group_id)
 
     def expire(self, now_ms: int) -> None:
-        """Remove the offsets that were unused for offsets.retention.minutes, and then the groups that have neither members nor offsets."""
+        """Remove the offsets that were unused for offsets.retention.minutes, or for the retention time in their commits. Then remove the
+        groups that have neither members nor offsets, except share groups.
+        """
         wall_ms = self._wall_ms(now_ms)
         for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:
             offsets, retention_ms = self._stored.offsets, self._settings.offsets_retention_minutes * MINUTE_MS

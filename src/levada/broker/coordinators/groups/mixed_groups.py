@@ -70,7 +70,7 @@ class MixedGroups:
         )
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
-        """Handle SyncGroup: return the member's assignment."""
+        """Handle SyncGroup: return the member's assignment. Raises REBALANCE_IN_PROGRESS if the member has to join again first."""
         member = _existing(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         assert member.classic is not None

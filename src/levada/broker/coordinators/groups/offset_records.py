@@ -70,8 +70,8 @@ class OffsetRecords:
 
 
 def offsets_in(written: CoordinatorWrite) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
-    """Return the committed offsets in one write, by group and partition. Each comes with the time of its commit and its retention time, and
-    is None if it was removed.
+    """Return the offsets in one write, by group and partition: the offset, or None if it was removed; the time of its commit in ms since
+    the epoch; and its retention time in ms, -1 if the broker's settings decide.
 
     Records of unknown kinds or versions are skipped.
     """

@@ -2,11 +2,12 @@
 
 Members of a share group read the same partitions. So no partition has to be revoked before another member gets it: a member has its target
 assignment as soon as its next heartbeat is answered. The group epoch rises with each change of the members, of their subscriptions or of
-the topics. Each change is stored, so a new coordinator continues where the former one ended.
+the topics. All nodes share the groups in memory, so a new coordinator continues where the former one ended. After a restart of the broker,
+a group has no members.
 
 A group has two states, which follow from its members: Empty without members, else Stable. A member has no states, only
-an epoch: the epoch of the last assignment that it was sent. What can never happen: a member whose epoch is beyond the group's; a subscribed
-partition that is assigned to no member.
+an epoch: the epoch of the last assignment that it was sent. What can never happen: a member whose epoch is beyond the group's; a target
+assignment without a subscribed partition that existed when it was computed.
 """
 
 from __future__ import annotations

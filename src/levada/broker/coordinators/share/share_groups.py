@@ -53,7 +53,9 @@ class ShareGroups:
         self._wall_ms = wall_ms
 
     def heartbeat(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, origin: ClientOrigin, now_ms: int) -> ShareHeartbeatResult:
-        """Handle a heartbeat: add or update the member, and give it its target assignment."""
+        """Handle a heartbeat: add or update the member, give it its target assignment, and create the states of share partitions that the
+        group has begun to read.
+        """
         before = self._member(group, request)
         after = replace(
             before,

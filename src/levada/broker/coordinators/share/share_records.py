@@ -54,7 +54,8 @@ class ShareRecords:
 def shares_in(written: CoordinatorWrite) -> Iterator[tuple[ShareKey, SharePartition | None, bool]]:
     """Yield the share partitions in one write: the key, the state, and False if the state was deleted, otherwise True.
 
-    A state is None if it is not decided yet where the group starts. Records of unknown kinds or versions are skipped.
+    The state is None if it was deleted, or if it is not decided yet where the group starts. Records of unknown kinds or versions are
+    skipped.
     """
     for record in written.records:
         try:

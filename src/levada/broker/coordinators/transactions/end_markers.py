@@ -1,6 +1,6 @@
 """The completion of a transaction whose outcome is decided: markers in its partitions, and the offsets of its groups.
 
-Kafka's coordinator sends WriteTxnMarkers to the partitions' leaders. Here it is one step after the response to EndTxn, unless a test has
+Kafka's coordinator sends WriteTxnMarkers to the partitions' leaders. Here the step that decides the outcome writes them, unless a test has
 requested a fault of WriteTxnMarkers: then a delayed or held one is carried out later, and a failed one is repeated after RETRY_MS. The
 transaction is complete when all markers are committed, so that no new leader can lack one.
 """

@@ -16,7 +16,7 @@ from levada.types import TopicPartition
 _log = Log("levada.broker")
 _KEY_VERSION = 0
 _STATUS = (State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-"""By their number in a record. States that do not last are never written."""
+"""The states in the order of their numbers in a record. States that do not last are never written."""
 
 
 class TransactionRecords:

@@ -149,10 +149,10 @@ class Transactions:
         return self.verify(transactional_id, producer, [place])[place]
 
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
-        """Handle EndTxn: commit or abort a transaction. bumps: whether the producer's epoch is raised with each transaction (EndTxn version
-        5, transaction.version 2).
+        """Handle EndTxn: commit or abort a transaction. If the request repeats one that is completed, there are no markers to write.
 
-        committed: whether to commit.
+        committed: whether to commit. bumps: whether the producer's epoch is raised with each transaction (EndTxn version 5,
+        transaction.version 2).
         """
         found = self._named(transactional_id)
         check = _check_end_with_bump if bumps else _check_end
@@ -197,7 +197,9 @@ class Transactions:
                 self.forget(found.id, now_ms)
 
     def forget(self, transactional_id: str, now_ms: int) -> None:
-        """Remove a transactional id at once. Raises IllegalStateError if its transaction is open or not yet completed."""
+        """Remove a transactional id at once. Raises IllegalStateError if it is unknown, or if its transaction is open or not yet
+        completed.
+        """
         self._existing(transactional_id).expire(now_ms)
         del self._known[transactional_id]
         if self._kept is not None:

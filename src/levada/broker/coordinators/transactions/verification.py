@@ -47,10 +47,11 @@ class _TransactionalBatch(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return the errors of partitions to which a Produce request must not write, because the coordinator has not confirmed that they are in
-    the transaction. Without a transactional id there are none.
+    """Ask the coordinator about the partitions of a Produce request to which the producer has not yet written in its transaction; return
+    the errors of those that must not be written to. Without a transactional id there are none.
 
-    Raises INVALID_PRODUCER_ID_MAPPING if the request has batches of several transactional producers.
+    From FIRST_ADDING_VERSION on, the partitions are added to the transaction. Raises INVALID_PRODUCER_ID_MAPPING if the request has batches
+    of several transactional producers.
     """
     if call.request.transactional_id is None:
         return {}
@@ -99,8 +100,8 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
 
 
 def verify_group(call: Call) -> None:
-    """Raise an error unless the group's offsets may be committed in the producer's transaction. If offsets are pending in it already, the
-    coordinator is not asked.
+    """Raise an error unless the group's offsets may be committed in the producer's transaction, to which newer requests add the group. If
+    offsets are pending in it already, the coordinator is not asked.
     """
     if _has_open_group(call):
         return
