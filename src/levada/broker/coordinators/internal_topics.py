@@ -44,7 +44,7 @@ SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """Kafka's name for the controllers' log. It is not a topic, and no topic of this name can be created."""
 ADMIN_CLIENT_ID = "__admin_client"
-"""Kafka lets clients with this id write to internal topics. Coordinators do not read these records."""
+"""Kafka lets clients with this id write to internal topics. Coordinators read these records only when a broker starts."""
 
 _EPOCHS = "internal_topic_epochs"
 _MOST_REPLICAS = 3

@@ -39,13 +39,13 @@ class Hold:
         self._wake()
 
     def keep(self, node_id: int, act: Act) -> None:
-        """Hold a response. After release(), the node calls `act`, which sends the response. Only the node uses this method."""
+        """Hold a response, for the broker. After release(), the node calls `act`, which sends the response (or writes the markers of a
+        transaction).
+        """
         self._kept.append((node_id, act))
 
     def take(self, node_id: int) -> list[Act]:
-        """Remove and return the functions that send a node's released responses; before release() there are none. Only the node uses this
-        method.
-        """
+        """Remove and return the functions that send a node's released responses, for the broker; before release() there are none."""
         taken = [act for node, act in self._kept if node == node_id and self.is_released]
         self._kept = [entry for entry in self._kept if entry[0] != node_id or not self.is_released]
         return taken
@@ -100,7 +100,7 @@ class RequestCounts(Mapping[str, int]):
             raise ConfigError(f"the broker serves no API {api!r}{hint or '; it serves ' + ', '.join(self._counts)}")
 
     def add(self, api: str) -> None:
-        """Count a request of an API. Only the node uses this method."""
+        """Count a request of an API, for the broker."""
         self._counts[api] += 1
 
 

@@ -1,7 +1,7 @@
 """The quotas of clients: the limits for users, client ids and addresses that AlterClientQuotas has set (KIP-546).
 
 An entity is a user, a client id, both of them, or an address; each name may also be the default of its type. Of the entities that match a
-client, the most specific one with a quota of a kind decides about that kind (KIP-55).
+client, the most specific one with a quota of a kind decides about that kind (KIP-55). Quotas of addresses are stored but not applied.
 """
 
 from __future__ import annotations

@@ -394,7 +394,8 @@ class Partition:
     # Retention and expiration
 
     def retain(self, now_ms: int) -> None:
-        """Delete old segments as retention.ms and retention.bytes require. Nothing is deleted while records are not committed yet.
+        """Delete old segments as retention.ms and retention.bytes require, if cleanup.policy includes delete. Nothing is deleted while
+        records are not committed yet. now_ms: milliseconds since the epoch.
 
         Followers raise their log start offset with the next replication.
         """
@@ -404,7 +405,7 @@ class Partition:
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
 
     def expire_producers(self, before_ms: int) -> None:
-        """Remove producers that have written nothing since `before_ms`, except those with an open transaction."""
+        """Remove producers that have written nothing since `before_ms` (since the epoch), except those with an open transaction."""
         for replica in self.replicas.values():
             replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
 

@@ -98,7 +98,7 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a JoinGroup or SyncGroup request of the member waits. Its session does not expire meanwhile, unless the member is new."""
+        """Whether a JoinGroup or SyncGroup request of the member waits, so that its session does not expire. False for a new member."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:

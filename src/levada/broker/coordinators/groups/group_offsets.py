@@ -4,7 +4,7 @@ An offset that is committed within a transaction is pending until the transactio
 and is dropped when it is aborted. Of several commits for one partition the one that was written last wins, in whatever order their
 transactions end: Kafka goes by their offsets in the log, too.
 
-Whether a member may commit is checked by the group coordinator (coordinators/groups.py).
+Whether a member may commit is checked by the group coordinator (groups.py).
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ def _write(state: BrokerState, markers: EndMarkers, now_ms: int) -> None:
 
 
 class _Markers:
-    """Writes the markers of one transaction. It keeps the partitions whose markers are not yet written, or not yet committed on all in-sync
-    replicas.
-    """
+    """Writes the markers of one transaction, and waits until all are committed. A marker that a new leader lacks is written again."""
 
     def __init__(self, state: BrokerState, markers: EndMarkers) -> None:
         self._state = state
