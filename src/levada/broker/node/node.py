@@ -58,8 +58,8 @@ class BrokerNode:
     """A broker without sockets. Keyword arguments are Kafka's broker settings in snake_case (BrokerSettings).
 
     listeners: all nodes of a cluster need the same ones. rack: the node's rack, for consumers with client.rack. cluster, faults: the
-    objects that this node shares with the other nodes of a cluster; without them the node is a cluster of its own. wall_offset_ms: what is
-    added to now_ms for milliseconds since the epoch. random: the source of ids for a cluster of its own; the same seed gives the same ids.
+    objects that this node shares with the other nodes of a cluster; without them the node is a cluster of its own. wall_offset_ms:
+    milliseconds since the epoch, minus now_ms. random: the source of ids for a cluster of its own; the same seed gives the same ids.
     storage: the storage of a cluster of its own; if given, call cluster.restore() before the node serves.
     """
 
@@ -140,7 +140,7 @@ class BrokerNode:
 
     @property
     def wall_offset_ms(self) -> int:
-        """What is added to the node's time now_ms for milliseconds since the epoch."""
+        """Milliseconds since the epoch, minus the node's time now_ms."""
         return self._state.wall_offset_ms
 
     @wall_offset_ms.setter
@@ -216,7 +216,7 @@ class BrokerNode:
             self._state.call_at(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def has_to_log_in(self, conn_id: int) -> bool:
-        """Return whether the client of a connection must log in and is not authenticated, such as while it logs in again."""
+        """Return whether the client of a connection must log in and is not authenticated: before, or while it logs in again."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.session.login is not None and not connection.session.login.user
 

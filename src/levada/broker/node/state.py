@@ -48,7 +48,7 @@ class VersionRange(NamedTuple):
 class BrokerState:
     """The state of a node, which the handlers of all APIs use.
 
-    wall_offset_ms: what is added to the node's time now_ms for milliseconds since the epoch. settings: the settings as they are now.
+    wall_offset_ms: milliseconds since the epoch, minus the node's time now_ms. settings: the settings as they are now.
     started: returns the settings that follow from how the broker was started, by Kafka's names. work_ns: returns the processor time used so
     far, in nanoseconds, for the quota request_percentage.
     """
@@ -110,7 +110,7 @@ class BrokerState:
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
         """Return a partition to read from, even if another node leads it. Raises UnknownTopicOrPartitionError.
 
-        From the first partition of an internal topic on, the coordinators write their state as records.
+        If it is a partition of an internal topic, the coordinators write their state as records from now on.
         """
         partition = self.cluster.partition(topic, index)
         if partition.is_internal:
@@ -118,8 +118,8 @@ class BrokerState:
         return partition
 
     def lead_partition(self, topic: Topic, index: int) -> Partition:
-        """Do the same as hosted_partition(), but also raise BrokerError (NOT_LEADER_OR_FOLLOWER) if another node or no node leads the
-        partition.
+        """Return a partition that this node leads, like hosted_partition(). Raises BrokerError (NOT_LEADER_OR_FOLLOWER), too, if another
+        node or no node leads it.
         """
         partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:

@@ -405,7 +405,7 @@ class Partition:
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
 
     def expire_producers(self, before_ms: int) -> None:
-        """Remove producers that have written nothing since `before_ms` (since the epoch), except those with an open transaction."""
+        """Remove producers that have written nothing since `before_ms` (ms since the epoch), except those with an open transaction."""
         for replica in self.replicas.values():
             replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
 

@@ -246,8 +246,8 @@ class ClassicGroup:
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return whether a client with these assignors can join the group.
 
-        An empty group accepts every protocol type but "", and all assignors. Otherwise the protocol type has to be the group's, and all
-        members have to offer one and the same of these assignors. A group that is rebalancing may have no members for a moment, for example
+        An empty group accepts every protocol type but "", and all assignors. Otherwise the protocol type has to be the group's, and one
+        of these assignors has to be supported by all members. A group that is rebalancing may have no members for a moment, for example
         while it waits for a client that got an id and has not joined yet. Then every assignor is accepted.
 
         names: the names of the assignors that the client offers; without any it cannot join.

@@ -65,7 +65,7 @@ def _sees_all(topic: str) -> bool:
 class ConsumerMember:
     """A member of a consumer group.
 
-    topics, pattern: its subscription by names and by a regular expression, "" for none. sees: returns whether its user may describe a
+    topics, pattern: its subscription by names and by a regular expression ("" for none). sees: returns whether its user may describe a
     topic; the pattern matches only such topics. assigned: the partitions that are assigned to it, each with the member epoch in which they
     were assigned. revoking: the partitions that it has to revoke, with the same epochs. classic: None unless the member uses the classic
     protocol.

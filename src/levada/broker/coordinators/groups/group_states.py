@@ -14,7 +14,7 @@ becomes the coordinator, the group ends at the old coordinator, and the new one 
 - Dead: deleted, converted to a consumer group, or no longer coordinated here. No state follows.
 
 What can never happen: an assignment that reaches members of two generations; a new generation without a rebalance; the deletion of a group
-with members. None of these has a row in TRANSITIONS. An assignment that another member than the leader sends is ignored (ClassicGroups).
+with members. None of these has a row in TRANSITIONS. Assignments in the SyncGroup of any member but the leader are ignored.
 """
 
 from __future__ import annotations
