@@ -20,9 +20,9 @@ from levada.net.sasl.scram import ScramCredential
 
 USER: Final = "User"
 FIRST_VERSION_WITH_REQUESTERS: Final = 3
-"""Of the APIs that create and describe tokens: the first version in which a token's requester may differ from its owner (KIP-373)."""
+"""The first version of CreateDelegationToken and DescribeDelegationToken in which a token's requester may not be its owner (KIP-373)."""
 NEVER_MS: Final = -1
-"""Stands in a response for a time, when there is an error instead."""
+"""The times in a response with an error."""
 _SEPARATOR = ":"
 
 

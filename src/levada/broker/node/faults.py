@@ -21,7 +21,7 @@ Act = Callable[[int], None]
 
 
 class Hold:
-    """Responses that a test holds back until it calls release(). This may happen while the broker runs in another thread."""
+    """Responses that a test holds back until it calls release(), which it may do while the broker runs in another thread."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -236,7 +236,7 @@ class Faults:
         return min(served, self._caps.get(api, served))
 
     def closes_at_newer(self, api: str) -> bool:
-        """Whether a connection is closed at a version of an API that is newer than the one to serve."""
+        """Return whether a request in a newer version than the highest to serve closes the connection (cap_version)."""
         return api in self._closing
 
     def next_fault(self, api: str, node_id: int) -> Fault:

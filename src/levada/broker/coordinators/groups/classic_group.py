@@ -81,7 +81,7 @@ class ClassicMember:
     """A member of a classic group.
 
     joining, syncing: the promised responses to its JoinGroup and its SyncGroup request, None if no such request waits. is_new: whether its
-    first JoinGroup request still waits, so that the client does not know its member id.
+    first JoinGroup request still waits, so that the client may not know its member id.
     """
 
     def __init__(self, member_id: str, instance_id: str | None, origin: ClientOrigin) -> None:

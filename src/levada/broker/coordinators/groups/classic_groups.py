@@ -288,7 +288,7 @@ class ClassicGroups:
         self._rebalances.end(group, Event.CONVERT, _refusal(group, "is a consumer group now", ErrorCode.REBALANCE_IN_PROGRESS))
 
     def unload(self, group: ClassicGroup) -> None:
-        """Release a group, because another node is its coordinator from now on."""
+        """Release a group, because another node is its coordinator from now on. Its waiting requests get NOT_COORDINATOR."""
         self._rebalances.end(group, Event.UNLOAD, _refusal(group, "has another coordinator", ErrorCode.NOT_COORDINATOR))
 
     def delete(self, group: ClassicGroup) -> None:

@@ -1,6 +1,6 @@
 """The consumer group protocol (KIP-848): how a heartbeat changes a group, and when it is refused.
 
-The caller has checked the coordinator and what any broker would refuse. A request is refused with a BrokerError that has Kafka's error code
+The caller has checked the coordinator and the fields of the request. A request is refused with a BrokerError that has Kafka's error code
 and Kafka's message, since clients log it.
 """
 

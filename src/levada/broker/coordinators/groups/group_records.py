@@ -65,8 +65,8 @@ class GroupRecords:
         """The records of each group that were written last."""
 
     def keep(self, group_id: str, group: StoredGroup | ConsumerGroup | None, now_ms: int) -> None:
-        """Write the changes of a group since the last call. group: its present state, None if no group with members remains. now_ms:
-        milliseconds since the epoch.
+        """Write the changes of a group since the last call. group: its present state, None if it was deleted or has never had members.
+        now_ms: milliseconds since the epoch.
         """
         before, after = self._written.get(group_id, {}), _records(group_id, group)
         gone = [CoordinatorRecord(key, None) for key in before if key not in after]

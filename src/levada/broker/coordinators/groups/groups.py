@@ -70,7 +70,7 @@ class StoredGroups:
     kept: GroupRecords | None = None
 
     def keep_all(self, kept: GroupRecords, now_ms: int) -> None:
-        """Write all groups with members as records, and each change from now on. now_ms: milliseconds since the epoch."""
+        """Write all groups that have had members as records, and each change from now on. now_ms: milliseconds since the epoch."""
         self.kept = kept
         for group_id in sorted(self.classic.keys() | self.consumer.keys()):
             self.keep(group_id, now_ms)

@@ -1,6 +1,6 @@
 """The membership of share groups (KIP-932): how a heartbeat changes a group, and when it is refused.
 
-The caller has checked the coordinator and what any broker would refuse. Errors are as in ConsumerGroups.
+The caller has checked the coordinator and the fields of the request. Errors are as in ConsumerGroups.
 """
 
 from __future__ import annotations

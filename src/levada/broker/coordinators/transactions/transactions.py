@@ -24,8 +24,8 @@ BUMPING_VERSION = 2
 
 
 class Decision(NamedTuple):
-    """The result of InitProducerId or EndTxn: the producer id and epoch with which the producer continues, and the markers to write, None
-    if there are none.
+    """The result of InitProducerId or EndTxn: the producer id and epoch with which the producer continues, -1 if it has to repeat
+    InitProducerId; and the markers to write, None if there are none.
     """
 
     producer: ProducerIdAndEpoch
@@ -184,8 +184,8 @@ class Transactions:
         return unfinished + [self._fence(found, now_ms) for found in late]
 
     def abort(self, transactional_id: str, now_ms: int) -> EndMarkers:
-        """Abort an open transaction before its timeout. Returns the markers to write. Raises IllegalStateError if no transaction
-        is open.
+        """Abort an open transaction before its timeout. Returns the markers to write. Raises IllegalStateError if none is open or
+        the id is unknown.
         """
         return self._fence(self._existing(transactional_id), now_ms)
 
