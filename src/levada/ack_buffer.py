@@ -403,9 +403,8 @@ class AckWindow:
     def _await_change(self, wake: Callable[[], object], *, room: bool) -> None:
         """Call `wake` once, from any thread, at the next change. room: True when slots become free, False when `safe` moves.
 
-        A failed id counts as both changes.
-        The caller must check the state again before it sleeps, or it may miss a change just before this call. wake: takes no lock and does
-        not raise.
+        A failed id and close() count as both changes. The caller must check the state again before it sleeps, or it may miss a change just
+        before this call. wake: takes no lock and does not raise.
         """
         with cython.critical_section(self):
             (self._waiting_for_room if room else self._waiting_for_safe).append(wake)

@@ -21,9 +21,9 @@ E = TypeVar("E", bound="KafkaError")
 class KafkaError(Exception):
     """Base of all errors that levada raises on purpose.
 
-    retriable: the operation failed for a temporary reason, and may succeed if the program repeats it. levada has already retried it until
-    its time was over. False if only a wait has ended, such as result(timeout=1), because the operation itself continues.
-    fatal: this client object cannot continue; close it.
+    retriable: the operation failed for a temporary reason, and may succeed if the program repeats it. Most calls have already retried it
+    until their time was over. False if only a wait has ended, such as result(timeout=1), because the operation itself continues.
+    fatal: this client object cannot continue; close it. (KafkaClient and KafkaAdmin can continue, except after CrashedError.)
     persisted: in errors of a producer, whether the record may be in the log: NO only if it is certainly not there, otherwise UNKNOWN.
     outcomes: after a call about several topics, partitions or ids, the error of each, or None if it succeeded. Empty after other calls.
     results: the results of such a call for those that succeeded.
@@ -98,8 +98,8 @@ class ForkedError(IllegalStateError):
 
 
 class ConcurrentUseError(IllegalStateError):
-    """Two threads used a consumer at once. Use one consumer per thread, or a lock; only wakeup() and metrics() may be called from any
-    thread.
+    """Two threads used a consumer at once; in levada.aio, two tasks. Use one consumer per thread or task, or a lock. Only wakeup() and
+    metrics() may be called from any thread.
     """
 
 
@@ -126,7 +126,7 @@ class WakeupError(KafkaError):
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key or value could not be converted to bytes, or bytes to a key or value. A producer has sent nothing.
+    """A key or value could not be converted to bytes, or bytes to a key or value. A producer has not sent the record.
 
     Correct the value or the serializer. If the error is retriable, repeat the call.
     """
@@ -140,7 +140,8 @@ class SerializationError(KafkaError, ValueError):
 
 
 class RecordDeserializationError(SerializationError):
-    """A deserializer failed on a record. The next poll returns the same record; seek past it to skip it, or see on.decode.error.
+    """A key or value of a record could not be deserialized. Each poll raises the error again: seek() past the record to skip it, or set
+    on.decode.error. A share consumer releases the record instead.
 
     record: the record with its key and value in bytes. part: "key" or "value", whichever failed (KIP-1036).
     """
@@ -155,16 +156,17 @@ class RecordDeserializationError(SerializationError):
 class DeadLetterError(RecordDeserializationError):
     """The record could not be written to the dead-letter topic. The producer's error is the cause.
 
-    The next poll tries it again. seek() past the record to skip it.
+    The next poll tries to write it again. seek() past the record to skip it.
     """
 
 
 class ProcessingError(KafkaError):
     """A record of consumer.acks() or consumer.process() was not processed.
 
-    Its handler failed for the last time or does not end, the executor failed because one of its processes died, or the record could not be
-    written to the dead-letter topic. The cause is that failure. No offset after the record is committed: the next consumer of the partition
-    gets it again. Remove the cause, and start a new consumer.
+    Its handler failed for the last time or does not end, retry_delay or the executor failed (a worker process died, for example), or the
+    record could not be written to the dead-letter topic. The cause, if there is one, is that failure. No offset after the record is
+    committed. Remove the cause and continue: the same acks(), the next process(), or the next consumer of the partition gets the record
+    again.
 
     record: the record itself. attempts: how often it was delivered.
     """
@@ -185,8 +187,8 @@ class HandlerError(KafkaError):
 class TimeoutError(KafkaError, builtins.TimeoutError):
     """The time limit of a call, or of a wait, is over.
 
-    Not retriable, because the operation continues, and a broker may still execute a request: find out whether it did before you repeat the
-    call. Subclasses are for operations that have ended.
+    Not retriable, because the operation may continue, and a broker may still execute a request: find out whether it did before you repeat
+    the call. The retriable subclasses are for operations that have ended.
     """
 
 
@@ -202,7 +204,7 @@ class FlushTimeout(TimeoutError):
 
 
 class BufferExhaustedError(TimeoutError):
-    """`buffer.memory` stayed full for `max.block.ms`. The record was not appended.
+    """`buffer.memory` stayed full for `max.block.ms`, or is full in a callback, which does not wait. The record was not appended.
 
     Send it again later: the brokers do not take records as fast as the program sends them.
     """
@@ -212,7 +214,8 @@ class BufferExhaustedError(TimeoutError):
 
 
 class MetadataTimeout(TimeoutError):
-    """The topic's partitions did not become known within `max.block.ms`. The record was not appended.
+    """The topic's partitions did not become known within `max.block.ms`; a callback does not wait for them at all. The record was not
+    appended.
 
     Check that the topic exists and that brokers can be reached, and send it again.
     """
@@ -297,8 +300,8 @@ class TooManyElementsError(ProtocolError):
 
 
 class CorruptRecordError(ProtocolError):
-    """A record batch does not match its checksum, or its fields contradict each other. Each poll raises it again: seek() past the batch to
-    skip it.
+    """A record batch does not match its checksum, or its fields contradict each other. Each poll() of a consumer raises it again: seek()
+    past the batch to skip it. A share consumer rejects the batch, and send_sealed() does not send it.
     """
 
 
@@ -310,7 +313,7 @@ class UnsupportedRecordFormatError(ProtocolError):
 
 class DecompressionError(CorruptRecordError):
     """Compressed records do not decompress, or decompress to more than the limit. If it is the limit, raise `max.decompressed.bytes`;
-    otherwise seek() past the batch to skip it.
+    otherwise CorruptRecordError says what happens to the batch.
     """
 
 
@@ -340,7 +343,11 @@ class UnknownServerError(BrokerError):
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The requested offset is before the log start or after the log end. seek() to another one, or set `auto.offset.reset`."""
+    """The requested offset is before the log start or after the log end.
+
+    In a consumer, seek() to another one, or set `auto.offset.reset`, which does not apply to partitions with an end (assign()). For
+    delete_records(), give an offset up to the high watermark. partition, offset: None if they are not known.
+    """
 
     CODE = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -364,7 +371,10 @@ class LogTruncationError(OffsetOutOfRangeError):
 
 
 class TopicRecreatedError(OffsetOutOfRangeError):
-    """The topic was deleted and created again with the same name. Offsets of the old topic mean nothing there; seek() to continue."""
+    """The topic was deleted and created again with the same name. Offsets of the old topic mean nothing there.
+
+    From poll(): seek() to continue. From commit(): the offset was not committed; if it is one of the new topic, commit it again.
+    """
 
 
 class UnknownTopicOrPartitionError(BrokerError):
@@ -374,21 +384,26 @@ class UnknownTopicOrPartitionError(BrokerError):
 
 
 class InvalidTopicError(BrokerError):
-    """The name is not a legal topic name (1 to 249 of a-z A-Z 0-9 . _ -). Choose another one."""
+    """The name is not a legal topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not "." or ".."), or the broker refuses it, because it differs
+    from that of another topic only in "." and "_", or is that of an internal topic. Choose another one.
+    """
 
     CODE = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class TopicAlreadyExistsError(BrokerError):
-    """A topic of this name exists. Nothing was changed; use it, or choose another name."""
+    """A topic of this name exists, and was not changed. If an earlier attempt of the call may have created it, the message says so. Use it,
+    or choose another name.
+    """
 
     CODE = ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 class RecordTooLargeError(BrokerError):
-    """A record is larger than `max.request.size`, `buffer.memory` or the topic's `max.message.bytes`. It was not written.
+    """A record is larger than `max.request.size`, `buffer.memory` or the topic's `max.message.bytes`, and was not written. In a consumer: a
+    message is larger than `max.partition.fetch.bytes`, and the broker is older than Kafka 0.10.1.
 
-    Make it smaller, or raise the limit that the message names.
+    Raise the limit that the message names; or make the record smaller, or seek() past the message.
     """
 
     CODE = ErrorCode.MESSAGE_TOO_LARGE
@@ -412,20 +427,23 @@ class ProxyAuthenticationError(AuthenticationError):
 
 
 class SaslAuthenticationError(AuthenticationError, BrokerError):
-    """The broker refused the credentials. Correct the settings `sasl.*`, or the user at the broker."""
+    """The broker refused the credentials, the client did not accept the broker's answer, or the mechanism failed in the client. Correct the
+    settings `sasl.*`, or the user at the broker.
+    """
 
     CODE = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class UnsupportedSaslMechanismError(AuthenticationError, BrokerError):
-    """The broker's listener does not offer the `sasl.mechanism`. Choose another mechanism or another listener."""
+    """The broker's listener does not offer the `sasl.mechanism`, or no SASL at all. Choose another mechanism or another listener."""
 
     CODE = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
 class TokenError(AuthenticationError):
-    """The server for tokens or AWS credentials refused or did not answer. `retriable` says whether the client tries again by itself; if
-    not, correct the settings for that server.
+    """There is no token, or there are no AWS credentials, for a login: their server refused or did not answer, the program's function
+    failed, or its token cannot be used. `retriable` says whether the client tries again by itself; if not, correct the settings or the
+    function.
     """
 
 
@@ -457,7 +475,9 @@ class TransactionalIdAuthorizationError(AuthorizationError):
 
 
 class GroupError(BrokerError):
-    """The group coordinator refused a member or a request. The message says why; a consumer joins again by itself in the next poll()."""
+    """The group coordinator refused a member or a request; the message says why. A consumer that is no longer a member joins again by
+    itself in the next poll().
+    """
 
 
 class GroupAuthorizationError(AuthorizationError, GroupError):
@@ -467,7 +487,7 @@ class GroupAuthorizationError(AuthorizationError, GroupError):
 
 
 class InvalidGroupIdError(GroupError):
-    """There is no `group.id`, or it is not a valid group id. Set another one."""
+    """There is no `group.id`, or it is not a valid group id. Set a valid one."""
 
     CODE = ErrorCode.INVALID_GROUP_ID
 
@@ -475,8 +495,8 @@ class InvalidGroupIdError(GroupError):
 class CommitFailedError(GroupError):
     """Offsets were not committed, because the consumer is no longer the member of its group that read the records.
 
-    Its partitions now belong to other members, who read again all records after the last committed offset. The next poll() joins the group
-    again. If it happens often, poll more often or raise `max.poll.interval.ms`.
+    Its partitions may now belong to other members, who read again all records after the last committed offset. The next poll() joins the
+    group again. If it happens often, poll more often or raise `max.poll.interval.ms`.
     """
 
 
@@ -500,8 +520,8 @@ class FencedInstanceIdError(GroupError):
 
 
 class UnsupportedVersionError(BrokerError):
-    """Client and broker share no version of the API, or the shared version lacks a field that was set. Leave that field out, or upgrade the
-    older side.
+    """Client and broker share no version of the API, the shared version lacks a field that was set, or the feature is not enabled in the
+    cluster. Leave that field out, enable the feature, or upgrade the older side.
     """
 
     CODE = ErrorCode.UNSUPPORTED_VERSION
@@ -514,15 +534,19 @@ class UnsupportedCompressionError(BrokerError):
 
 
 class InvalidRecordError(BrokerError):
-    """The broker refused a record's contents and did not write it. Correct the record: in a compacted topic it needs a key, for example."""
+    """The contents of a record are not valid, and it was not written: the broker refused it, or it is a row of send_arrow() that cannot be
+    sent. Correct the record: in a compacted topic it needs a key, for example.
+    """
 
     CODE = ErrorCode.INVALID_RECORD
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer took over the transactional id, and the coordinator aborted this producer's open transaction.
+    """Another producer took over the transactional id, or the transaction was open for longer than `transaction.timeout.ms`. The
+    coordinator has aborted the open transaction, unless the message says that its outcome is not known.
 
-    Close this producer. If both are meant to run, give each an id of its own.
+    Close this producer. If several are meant to run, give each an id of its own. From KafkaAdmin.commit_detached() and abort_detached():
+    the transaction is no longer open.
     """
 
     CODE = ErrorCode.PRODUCER_FENCED
@@ -546,9 +570,11 @@ class TransactionAbortedError(KafkaError):
 
 
 class TransactionOutcomeUnknownError(TimeoutError):
-    """The coordinator did not answer in time when a transaction was to be ended. The transaction may be ended now, later or not at all.
+    """It is not known whether a transaction was committed or aborted as requested: its coordinator did not answer in time, or has forgotten
+    it. The transaction may be ended now, later or not at all.
 
-    Repeat the same call to learn the outcome. It requests the same end, which the coordinator executes once.
+    Repeat the same call to learn the outcome: it requests the same end, which the coordinator executes once. If that is not possible any
+    more, the message says how to continue.
     """
 
 
@@ -581,7 +607,7 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class RetriableCommitError(KafkaError):
-    """Offsets could not be committed for a temporary reason. Commit them again, or let a later commit do it."""
+    """It is not certain that offsets were committed, for a temporary reason. Commit them again, or let a later commit do it."""
 
     retriable = True
 
@@ -596,8 +622,10 @@ class AcknowledgeError(KafkaError):
 
 
 class DataLossError(KafkaError):
-    """Records between the requested offset and the log start are lost. Start at a later offset, or let scan() go on with
-    on_data_loss="skip".
+    """Records that were to be read are gone: they are before the log start or after the log end, the log was truncated, or the topic was
+    created again.
+
+    scan(): choose another start, or on_data_loss="skip". Spark: choose failOnDataLoss=false or onDataLoss, or begin with a new checkpoint.
     """
 
 

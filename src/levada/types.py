@@ -247,7 +247,8 @@ class ShareRecords(RecordList[ShareRecord[K, V]]):
 class RecordMetadata(NamedTuple):
     """Where a record was written.
 
-    offset: -1 if the broker did not return it (acks=0, or a duplicate whose offset the broker no longer knows).
+    partition: -1 if the record has failed before a partition was chosen. offset: -1 if the record has failed, or the broker did not return
+    the offset (acks=0, or a duplicate whose offset the broker no longer knows). timestamp: milliseconds since the epoch.
     serialized_key_size, serialized_value_size: bytes of key and value before compression; -1 for null, and for a record that was refused
     before it was appended to a batch.
     """
@@ -261,7 +262,10 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A result of offsets_for_times(): offset and timestamp of the first record at or after a time."""
+    """A result of offsets_for_times() or KafkaAdmin.list_offsets(): the offset and the timestamp of a record.
+
+    timestamp: milliseconds since the epoch; -1 for the beginning or the end of a log. leader_epoch: -1 if the broker does not report it.
+    """
 
     offset: int
     timestamp: int
@@ -293,9 +297,9 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """A hanging transaction in one partition, as KafkaAdmin.describe_producers() returns it.
+    """A hanging transaction in one partition, for KafkaAdmin.abort_transaction(). KafkaAdmin.describe_producers() returns the numbers.
 
-    coordinator_epoch: the epoch of the producer's last transaction in this partition; 0 if there was none.
+    coordinator_epoch: the epoch of the coordinator that ended the producer's last transaction in this partition; 0 if none has ended.
     """
 
     partition: TopicPartition
@@ -336,8 +340,8 @@ class PartitionInfo(NamedTuple):
     """A partition as metadata describes it. leader: -1 while there is none.
 
     eligible_leader_replicas: replicas that are not in sync, but have every committed record (KIP-966). last_known_elr: replicas that were
-    the last eligible ones, but have restarted since then after an unclean shutdown. Only KafkaAdmin.describe_topics() sets both, from
-    brokers since 4.0; otherwise they are None.
+    the last eligible ones, but have restarted since then after an unclean shutdown. Only KafkaAdmin.describe_topics() sets both, and only
+    brokers since 4.0 know them; otherwise they are empty or None.
     """
 
     topic: str

@@ -59,9 +59,9 @@ class FeatureLevels(NamedTuple):
 
 
 class FeatureMetadata(NamedTuple):
-    """The finalized features of a cluster, and the features that the asked broker supports (KIP-584), by name.
+    """The finalized features of a cluster, and the features that the broker which answered supports (KIP-584), by name.
 
-    epoch: grows with each change of the finalized features; None before the first.
+    epoch: grows with each change of the finalized features; None before the first. Brokers before 2.7 report no features.
     """
 
     finalized: Mapping[str, FeatureLevels]
@@ -131,9 +131,9 @@ class QuorumDescription(NamedTuple):
 def describe_cluster(
     attempts: Attempts, *, authorized_operations: bool = False, fenced: bool = False, of_controllers: bool = False
 ) -> Flow[ClusterDescription]:
-    """Ask any node for the nodes of the cluster. fenced: include brokers that are registered but not in use (Kafka since 4.0).
+    """Ask any node for the nodes of the cluster. authorized_operations: also ask for the operations that this user may do.
 
-    authorized_operations: also ask for the operations that this user may do. of_controllers: ask a controller, which returns the
+    fenced: include brokers that are registered but not in use (Kafka since 4.0). of_controllers: ask a controller, which returns the
     controllers in place of the brokers.
     """
     endpoint = CONTROLLERS if of_controllers else BROKERS
@@ -180,7 +180,7 @@ def _named(nodes: Iterable[Node], node_id: int) -> Node | None:
 
 
 def unregister_broker(broker_id: int, attempts: Attempts) -> Flow[None]:
-    """Remove a broker that is down from a cluster in KRaft mode."""
+    """Remove the registration of a broker that will not come back from a cluster in KRaft mode."""
     asked = Asked(
         lambda _: f"unregister broker {broker_id}",
         lambda _: UnregisterBrokerRequest(broker_id=broker_id),
@@ -191,7 +191,10 @@ def unregister_broker(broker_id: int, attempts: Attempts) -> Flow[None]:
 
 
 def unregister_controller(controller_id: int, attempts: Attempts) -> Flow[None]:
-    """Remove a controller that is down from a cluster in KRaft mode."""
+    """Remove the registration of a controller that will not come back from a cluster in KRaft mode (Kafka since 4.4).
+
+    The voters of the quorum stay as they are; remove_raft_voter() changes them.
+    """
     asked = Asked(
         lambda _: f"unregister controller {controller_id}",
         lambda _: UnregisterControllerRequest(controller_id=controller_id),
@@ -219,9 +222,10 @@ def _describe_features() -> Flow[FeatureMetadata]:
 def update_features(
     updates: Mapping[str, FeatureUpdate], attempts: Attempts, *, timeout_ms: int, validate_only: bool
 ) -> Flow[dict[str, None]]:
-    """Change the finalized levels of features. validate_only: check the changes without making them.
+    """Change the finalized levels of features. Return a dict that maps each feature to None.
 
-    timeout_ms: how long the broker may take. Return a dict that maps each feature to None.
+    timeout_ms: how long the broker may take. validate_only: check the changes without making them. If features have failed, the error of
+    the first one is raised, with the outcome of each.
     """
 
     def request(wanted: list[str]) -> UpdateFeaturesRequest:

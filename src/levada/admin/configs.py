@@ -141,9 +141,10 @@ OPERATIONS: Mapping[str, int] = {"Set": 0, "Delete": 1, "Append": 2, "Subtract":
 def describe_configs(
     resources: Collection[ConfigResource], attempts: Attempts, spawn: Spawn, *, synonyms: bool, documentation: bool
 ) -> Flow[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """Describe the settings of resources. For the settings of one broker, the request goes to that broker.
+    """Return the settings of resources, by resource and by the name of the setting. For the settings of one broker, the request goes to
+    that broker.
 
-    synonyms, documentation: whether the entries include them. Return the entries by resource, then by the name of the setting.
+    synonyms, documentation: whether the entries include them.
     """
     asked = Asked(
         lambda resource: f"describe the settings of {resource}",
@@ -167,9 +168,10 @@ def describe_configs(
 def incremental_alter_configs(
     changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
 ) -> Flow[dict[ConfigResource, None]]:
-    """Change some settings of resources; other settings stay unchanged. For each resource, either all changes are made or none.
+    """Change some settings of resources; other settings stay unchanged. Return a dict that maps each resource to None.
 
-    validate_only: check the changes without making them. Return a dict that maps each resource to None.
+    For each resource, either all changes are made or none. If resources have failed, the error of the first one is raised, with the outcome
+    of each. Raises UnsupportedVersionError on brokers before 2.3. validate_only: check the changes without making them.
     """
     asked = Asked(
         lambda resource: f"alter the settings of {resource}",
@@ -198,7 +200,10 @@ def incremental_alter_configs(
 
 
 def list_config_resources(types: Collection[ConfigResourceType], attempts: Attempts) -> Flow[list[ConfigResource]]:
-    """List the resources that have settings of their own. types: only resources of these types; empty for all types."""
+    """List the resources that can have settings. types: only resources of these types; empty for all types.
+
+    Brokers before 4.1 list only client metrics subscriptions, and raise UnsupportedVersionError for other types.
+    """
     try:
         return (yield from _list(ListConfigResourcesRequest(resource_types=[NUMBERS[kind] for kind in types]), attempts))
     except UnsupportedVersionError:

@@ -1,7 +1,7 @@
 """Descriptions of groups of each type.
 
-Only the coordinator knows whether a group of consumers uses the classic protocol or KIP-848. It is asked as for a consumer group first; if
-there is none of that id, or if the broker knows no consumer groups, it is asked as for a classic group.
+Only the coordinator knows whether a group of consumers uses the classic protocol or KIP-848. It is first asked for a consumer group; if it
+has none with that id, or does not know consumer groups, it is asked for a classic group.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def describe_consumer_groups(
         unknown = [group for group in wanted if group not in classic]
         if not unknown:
             answer = yield from _ask_about_classic(doing, finder, coordinator, wanted, authorized_operations, _of_consumers)
-            # By the time it is asked about again it may be a consumer group: groups are converted while they run.
+            # Before the next request about it, it may become a consumer group: groups are converted while they run.
             classic.difference_update(answer.again)
             return answer
         request = ConsumerGroupDescribeRequest(group_ids=unknown, include_authorized_operations=authorized_operations)

@@ -1,4 +1,4 @@
-"""Ends a transaction that its producer has handed over (TransactionHandle). Another process can do this, with as many attempts as needed.
+"""Ends a transaction that its producer has detached (TransactionHandle). Another process can do this, with as many attempts as needed.
 
 EndTxn is always sent with the producer id and epoch of the handle. InitProducerId is never sent: it would abort the open transaction, and
 the outcome could not be learned any more. A retry is safe: if an earlier attempt has already ended the transaction in the same way, the

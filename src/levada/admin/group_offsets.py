@@ -1,6 +1,6 @@
 """The committed offsets of groups, for an admin client.
 
-For a group without members every change is accepted. If the group has members, its coordinator refuses changes.
+While a group has members, its coordinator refuses new offsets, and deletes offsets only of topics to which no member is subscribed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def list_offsets_of_groups(
 def alter_group_offsets(
     group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Commit offsets for a group without being a member of it. Return a dict that maps each partition to None."""
+    """Commit offsets for a group without being a member of it. Return a dict that maps each partition to None.
+
+    A group that does not exist is created. A group with members refuses the offsets.
+    """
     yield from commit_offsets(finder, ConsumerGroupMetadata(group_id), offsets, attempts, ON_ALTER_ERROR)
     return dict.fromkeys(offsets)
 
@@ -59,7 +62,10 @@ def alter_group_offsets(
 def delete_group_offsets(
     group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None."""
+    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None.
+
+    An error of the whole group is raised at once, without outcomes of the partitions.
+    """
     doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_GROUP_ERROR, attempts, OffsetDeleteRequest.NAME)
 
     def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:

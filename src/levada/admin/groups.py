@@ -128,8 +128,8 @@ def remove_members(
 ) -> Flow[dict[str, None]]:
     """Remove members from a group (KIP-345). reason: a text for the broker's log.
 
-    instance_ids: the group.instance.ids of static members; None for all members, whose ids are requested first. Return a dict that maps
-    each removed member to None: its group.instance.id, or its member id if it has none.
+    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none. instance_ids: the
+    group.instance.ids of static members; None for all members, whose ids are requested first.
     """
     if instance_ids is None:
         leavers = yield from _all_members(group, attempts, finder, spawn)

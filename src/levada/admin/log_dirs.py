@@ -87,9 +87,10 @@ def describe_replica_log_dirs(
 def alter_replica_log_dirs(
     targets: Mapping[TopicPartitionReplica, str], attempts: Attempts, spawn: Spawn
 ) -> Flow[dict[TopicPartitionReplica, None]]:
-    """Move replicas to other log directories of their brokers. targets: the path of the log directory for each replica.
+    """Move replicas to other log directories of their brokers. Return a dict that maps each replica to None.
 
-    If a broker does not have the replica yet, it will create the replica in that directory. Return a dict that maps each replica to None.
+    targets: the path of the log directory for each replica. REPLICA_NOT_AVAILABLE is raised for a replica that the broker does not have
+    yet; it will be created in that directory.
     """
 
     def request(wanted: list[TopicPartitionReplica]) -> AlterReplicaLogDirsRequest:

@@ -197,10 +197,10 @@ def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicParti
 def alter_partition_reassignments(
     replicas: Mapping[TopicPartition, Sequence[int] | None], attempts: Attempts, *, timeout_ms: int
 ) -> Flow[dict[TopicPartition, None]]:
-    """Begin to move partitions to other brokers (KIP-455).
+    """Begin to move partitions to other brokers (KIP-455). Return a dict that maps each partition to None.
 
     replicas: for each partition, the ids of the new brokers, the preferred leader first; None cancels a reassignment in progress.
-    timeout_ms: how long the broker may take. Return a dict that maps each partition to None.
+    timeout_ms: how long the broker may take.
     """
 
     def request(wanted: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:

@@ -70,9 +70,9 @@ def describe_client_quotas(wanted: ClientQuotaFilter, attempts: Attempts) -> Flo
 def alter_client_quotas(
     changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], attempts: Attempts, *, validate_only: bool
 ) -> Flow[dict[ClientQuotaEntity, None]]:
-    """Change quotas. For each entity, either all changes are made or none. A value of None removes the quota.
+    """Change quotas. For each entity, either all changes are made or none. Return a dict that maps each entity to None.
 
-    validate_only: check the changes without making them. Return a dict that maps each entity to None.
+    changes: the new value of each quota; None removes the quota. validate_only: check the changes without making them.
     """
     asked = Asked(
         lambda entity: f"alter the quotas of {entity}",

@@ -1,6 +1,6 @@
 """The offsets of share groups, for an admin client (KIP-932).
 
-For a group without members every change is accepted. If the group has members, its coordinator refuses changes.
+The coordinator of a share group refuses changes while the group has members.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
 def list_share_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, ShareOffsets]]:
-    """Return the progress of share groups. wanted: the partitions of each group; None for all partitions with a start offset."""
+    """Return the progress of share groups by group id. A group with an error in one partition has failed.
+
+    wanted: the partitions of each group; None for all partitions with a start offset.
+    """
     doing = Doing(
         lambda group: f"list the offsets of share group '{group}'", ON_GROUP_ERROR, attempts, DescribeShareGroupOffsetsRequest.NAME
     )
@@ -132,8 +135,10 @@ def _change(
     request: Callable[[list[K]], Request[Any]],
     said: Callable[[Any], Mapping[K, Outcome]],
 ) -> Flow[dict[K, None]]:
-    """Send a request that changes a share group to the group's coordinator. keys: the partitions or topics to change. said: reads the
-    outcome of each key from the response. If the response has an error code for the whole group, all keys get that code.
+    """Send a request that changes the offsets of a share group. It goes to the coordinator of the group.
+
+    keys: the partitions or topics to change. said: reads the outcome of each key from the response. If the response has an error code for
+    the whole group, all keys get that code.
     """
     destination = Coordinator(CoordinatorKind.GROUP, group)
 

@@ -57,7 +57,7 @@ def create_delegation_token(
 ) -> Flow[DelegationToken]:
     """Create a delegation token. owner: None for the user who asks. renewers: users who may renew the token, in addition to the owner.
 
-    max_lifetime_ms: negative for the broker's limit.
+    max_lifetime_ms: negative for the broker's limit. Another owner needs Kafka 3.3.
     """
     asked = Asked(
         lambda _: "create a delegation token" + (f" of {owner}" if owner else ""),
@@ -74,7 +74,7 @@ def create_delegation_token(
 
 
 def renew_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> Flow[int]:
-    """Extend the lifetime of a token by period_ms. Return the new time at which the token expires, in ms since the epoch."""
+    """Renew a token for period_ms from now on; negative for the broker's default. Return when it expires, in ms since the epoch."""
     return _change("renew", RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms), attempts)
 
 
@@ -84,7 +84,7 @@ def expire_delegation_token(hmac: bytes, period_ms: int, attempts: Attempts) -> 
 
 
 def describe_delegation_token(owners: Collection[Principal] | None, attempts: Attempts) -> Flow[list[DelegationToken]]:
-    """Return the tokens of these owners. owners: None for all tokens that this user may see."""
+    """Return the tokens that this user may see. owners: only tokens that one of them owns or may renew; None for all."""
     named = None if owners is None else [DescribeDelegationTokenOwner(principal_type=one.type, principal_name=one.name) for one in owners]
     asked = Asked(
         lambda _: "describe delegation tokens",

@@ -36,9 +36,9 @@ class CreatedTopic(NamedTuple):
 
 
 def create_topics(topics: Sequence[NewTopic], attempts: Attempts, *, timeout_ms: int, validate_only: bool) -> Flow[dict[str, CreatedTopic]]:
-    """Create topics; with validate_only, check only whether they could be created.
+    """Create topics, and return the created topics by name. With validate_only, check only whether they could be created.
 
-    timeout_ms: how long the broker may take. Return the created topics by name.
+    timeout_ms: how long the broker may take.
     """
     by_name = {topic.name: topic for topic in topics}
     needs_defaults = any(not topic.assignment and BROKER_DEFAULT in (topic.partitions, topic.replication_factor) for topic in topics)
@@ -60,7 +60,7 @@ def create_topics(topics: Sequence[NewTopic], attempts: Attempts, *, timeout_ms:
 
 
 def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) -> Flow[dict[str, None]]:
-    """Delete topics by name. timeout_ms: how long the broker may take. Return a dict that maps each topic to None."""
+    """Delete topics by name. Return a dict that maps each topic to None. timeout_ms: how long the broker may take."""
     asked = Asked(
         lambda name: f"delete topic '{name}'",
         lambda names: DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms),
@@ -72,9 +72,10 @@ def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) 
 
 
 def delete_topics_by_id(ids: Collection[UUID], attempts: Attempts, *, timeout_ms: int) -> Flow[dict[UUID, None]]:
-    """Delete topics by id, so that a topic that was created anew under the same name is not deleted (KIP-516).
+    """Delete topics by id (KIP-516). So a new topic with the name of a deleted one is not deleted by mistake. Return a dict that maps each
+    topic id to None.
 
-    timeout_ms: how long the broker may take. Return a dict that maps each topic to None.
+    timeout_ms: how long the broker may take.
     """
     asked = Asked(
         lambda topic_id: f"delete the topic with id {topic_id}",
@@ -89,9 +90,9 @@ def delete_topics_by_id(ids: Collection[UUID], attempts: Attempts, *, timeout_ms
 def create_partitions(
     wanted: Mapping[str, NewPartitions], attempts: Attempts, *, timeout_ms: int, validate_only: bool
 ) -> Flow[dict[str, None]]:
-    """Add partitions to topics; with validate_only, check only whether they could be added.
+    """Add partitions to topics. Return a dict that maps each topic to None. With validate_only, check only whether they could be added.
 
-    timeout_ms: how long the broker may take. Return a dict that maps each topic to None.
+    timeout_ms: how long the broker may take.
     """
     asked = Asked(
         lambda name: f"create partitions of topic '{name}'",

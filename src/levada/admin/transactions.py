@@ -94,8 +94,9 @@ class ProducerState(NamedTuple):
     """A producer, as a partition's leader remembers it.
 
     last_timestamp: the timestamp of the producer's last record, in ms since the epoch. coordinator_epoch: the epoch of the coordinator that
-    ended the producer's last transaction; None before the first one has ended. current_transaction_start_offset: the first offset of the
-    open transaction in this partition, None if no transaction is open. abort_transaction() needs these numbers.
+    ended the producer's last transaction in this partition; None before the first one has ended. current_transaction_start_offset: the
+    first offset of the open transaction in this partition, None if no transaction is open. abort_transaction() needs producer_id,
+    producer_epoch and coordinator_epoch.
     """
 
     producer_id: int
@@ -119,7 +120,10 @@ class FencedProducer(NamedTuple):
 def describe_transactions(
     ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, TransactionDescription]]:
-    """Describe transactional ids, with one request per coordinator."""
+    """Describe transactional ids, with one request per coordinator. Return the descriptions by id.
+
+    A coordinator that does not know the request (Kafka before 3.0) fails only its own ids.
+    """
     doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts, DescribeTransactionsRequest.NAME)
 
     def ask(coordinator: ConnectionKey, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
@@ -239,7 +243,9 @@ def describe_producers(
 
 
 def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts, spawn: Spawn) -> Flow[None]:
-    """Have a partition's leader write the abort marker for a producer's transaction, in that partition only."""
+    """Have a partition's leader write the abort marker for a producer's transaction, in that partition only. The coordinator does not learn
+    of it.
+    """
     doing = Doing(
         lambda tp: f"abort the transaction of producer {spec.producer_id} in {tp}", ON_LEADER_ERROR, attempts, WriteTxnMarkersRequest.NAME
     )

@@ -32,18 +32,18 @@ EVERYTHING = AclBindingFilter()
 def describe_acls(
     admin: AdminCore, acl_filter: AclBindingFilter = EVERYTHING, *, timeout: float | None = None
 ) -> Operation[list[AclBinding]]:
-    """Return the rules that match a filter; by default all.
+    """Return the rules that match a filter; by default all. This user needs DESCRIBE on the cluster.
 
-    This user needs DESCRIBE on the cluster. Raises BrokerError (SECURITY_DISABLED) if brokers have no authorizer, and
-    UnsupportedVersionError for patterns other than literal ones on brokers before 2.0.
+    Raises BrokerError (SECURITY_DISABLED) if brokers have no authorizer, ClusterAuthorizationError without the permission, and
+    UnsupportedVersionError for PREFIXED and MATCH patterns on brokers before 2.0.
     """
     return admin.operation(acls.describe_acls(_filter(acl_filter), admin.attempts()), "describe ACLs", timeout)
 
 
 def create_acls(admin: AdminCore, bindings: Iterable[AclBinding], *, timeout: float | None = None) -> Operation[dict[AclBinding, None]]:
-    """Create rules; a rule that exists already stays as it is. This user needs ALTER on the cluster. Raises as describe_acls() does.
+    """Create rules; a rule that exists already stays as it is. Return a dict that maps each rule to None.
 
-    The other brokers learn of a new rule a moment after this returns. Return a dict that maps each rule to None.
+    This user needs ALTER on the cluster. Raises as describe_acls() does. The other brokers learn of a new rule a moment after this returns.
     """
     return admin.operation(acls.create_acls(_bindings(bindings), admin.attempts()), "create ACLs", timeout)
 

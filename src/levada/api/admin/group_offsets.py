@@ -53,9 +53,9 @@ def list_offsets_of_groups(
 def alter_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Commit offsets for a group without members. A group that does not exist is created. Raises GroupError if the group has members.
+    """Commit offsets for a group without members. Return a dict that maps each partition to None.
 
-    Return a dict that maps each partition to None.
+    A group that does not exist is created. Raises GroupError if the group has members, and UnknownTopicOrPartitionError.
     """
     group, wanted = arguments.group_id(group_id), offsets_to_commit(offsets)
     flow = group_offsets.alter_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
@@ -65,10 +65,10 @@ def alter_consumer_group_offsets(
 def delete_consumer_group_offsets(
     admin: AdminCore, /, group_id: str, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Delete the committed offsets of a group for these partitions.
+    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None.
 
-    Raises GroupError: GROUP_ID_NOT_FOUND for a group that does not exist, GROUP_SUBSCRIBED_TO_TOPIC for a topic to which a member is
-    subscribed. Return a dict that maps each partition to None.
+    Raises GroupError (GROUP_ID_NOT_FOUND) for a group that does not exist, GroupError (GROUP_SUBSCRIBED_TO_TOPIC) for a topic to which a
+    member is subscribed, and UnsupportedVersionError on brokers before 2.4.
     """
     group, wanted = arguments.group_id(group_id), arguments.topic_partitions(partitions)
     flow = group_offsets.delete_group_offsets(group, wanted, admin.attempts(), admin.coordinators)
@@ -80,8 +80,8 @@ def list_share_group_offsets(
 ) -> Operation[dict[str, ShareOffsets]]:
     """Return the offsets of share groups by group id.
 
-    group_ids: the partitions of each group; None for all partitions that the group has begun to read. Raises UnsupportedVersionError on
-    brokers before 4.1.
+    group_ids: the partitions of each group; None for all partitions that the group has begun to read. Raises GroupError
+    (GROUP_ID_NOT_FOUND), UnsupportedVersionError on brokers before 4.1.
     """
     flow = share_offsets.list_share_offsets(admin_arguments.offsets_wanted(group_ids), *admin.about_groups())
     return admin.operation(flow, "list share group offsets", timeout)
@@ -90,9 +90,10 @@ def list_share_group_offsets(
 def alter_share_group_offsets(
     admin: AdminCore, /, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Set the offsets of a share group without members. A group that does not exist is created.
+    """Set the offsets of a share group without members. Return a dict that maps each partition to None.
 
-    Raises GroupError if the group has members. Return a dict that maps each partition to None.
+    A group that does not exist is created. Raises GroupError (NON_EMPTY_GROUP) if the group has members, UnsupportedVersionError on brokers
+    before 4.1.
     """
     wanted = {tp: at.offset for tp, at in offsets_to_commit(offsets).items()}
     flow = share_offsets.alter_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)
@@ -102,9 +103,10 @@ def alter_share_group_offsets(
 def delete_share_group_offsets(
     admin: AdminCore, /, group_id: str, topics: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, None]]:
-    """Delete the offsets of a share group without members for these topics. Raises GroupError for a group that does not exist.
+    """Delete the offsets of a share group without members for these topics. Return a dict that maps each topic to None.
 
-    Return a dict that maps each topic to None.
+    Raises GroupError (GROUP_ID_NOT_FOUND) for a group that does not exist, GroupError (NON_EMPTY_GROUP) if it has members,
+    UnsupportedVersionError on brokers before 4.1.
     """
     wanted = list(dict.fromkeys(arguments.topic_names(topics)))
     flow = share_offsets.delete_share_offsets(arguments.group_id(group_id), wanted, admin.attempts(), admin.coordinators)

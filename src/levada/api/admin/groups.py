@@ -41,9 +41,9 @@ def describe_consumer_groups(
 ) -> Operation[dict[str, ConsumerGroupDescription]]:
     """Describe groups of consumers by id, both of the classic protocol and of KIP-848.
 
-    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError:
-    GROUP_ID_NOT_FOUND if a group does not exist or is of another type, whatever the age of the brokers; INCONSISTENT_GROUP_PROTOCOL for a
-    classic group whose members are not consumers.
+    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError
+    (GROUP_ID_NOT_FOUND) if a group does not exist or is of another type, whatever the age of the brokers; GroupError
+    (INCONSISTENT_GROUP_PROTOCOL) for a classic group whose members are not consumers.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_consumer_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
@@ -53,9 +53,10 @@ def describe_consumer_groups(
 def describe_classic_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ClassicGroupDescription]]:
-    """Describe groups of the classic protocol, including those of Kafka Connect. Raises GroupError for a group that does not exist.
+    """Describe groups of the classic protocol by id, including those of Kafka Connect.
 
-    include_authorized_operations: whether to include the operations that this user may perform on each group.
+    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError
+    (GROUP_ID_NOT_FOUND) for a group that does not exist or is of another type.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_classic_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
@@ -65,9 +66,10 @@ def describe_classic_groups(
 def describe_share_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, ShareGroupDescription]]:
-    """Describe share groups (KIP-932). Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1.
+    """Describe share groups by id (KIP-932).
 
-    include_authorized_operations: whether to include the operations that this user may perform on each group.
+    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError
+    (GROUP_ID_NOT_FOUND) for a group that does not exist or is of another type, UnsupportedVersionError on brokers before 4.1.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_share_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
@@ -77,10 +79,10 @@ def describe_share_groups(
 def describe_streams_groups(
     admin: AdminCore, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
 ) -> Operation[dict[str, StreamsGroupDescription]]:
-    """Describe groups of Kafka Streams (KIP-1071), their topologies and tasks.
+    """Describe groups of Kafka Streams by id (KIP-1071), with their topologies and tasks.
 
-    Raises GroupError for a group that does not exist, UnsupportedVersionError on brokers before 4.1. include_authorized_operations: whether
-    to include the operations that this user may perform on each group.
+    include_authorized_operations: whether to include the operations that this user may perform on each group. Raises GroupError
+    (GROUP_ID_NOT_FOUND) for a group that does not exist or is of another type, UnsupportedVersionError on brokers before 4.1.
     """
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_streams.describe_streams_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
@@ -88,10 +90,10 @@ def describe_streams_groups(
 
 
 def delete_consumer_groups(admin: AdminCore, /, group_ids: Sequence[str], *, timeout: float | None = None) -> Operation[dict[str, None]]:
-    """Delete groups of any type that have no members, and their committed offsets (Kafka since 1.1).
+    """Delete groups of any type that have no members, and their offsets. Return a dict that maps each group to None.
 
-    Raises GroupError: NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for a group that does not exist. Return a dict that maps
-    each group to None.
+    Raises GroupError (NON_EMPTY_GROUP) for a group with members, GroupError (GROUP_ID_NOT_FOUND) for a group that does not exist,
+    UnsupportedVersionError on brokers before 1.1.
     """
     flow = groups.delete_groups(arguments.ids(group_ids, "group ids"), *admin.about_groups())
     return admin.operation(flow, "delete consumer groups", timeout)
@@ -106,13 +108,13 @@ def remove_members_from_consumer_group(
     reason: str = "",
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Remove static members from a group at once (KIP-345, Kafka since 2.4). group_instance_ids: None removes all members of the group.
+    """Remove members from a group at once (KIP-345). A consumer that still runs joins the group again with its next poll.
 
-    A consumer that still runs joins the group again with its next poll. reason: a text for the broker's log. Raises GroupError for a member
-    that does not exist. `outcomes` of the error is by group.instance.id, or by member id for members without one. Brokers before 4.4 may
-    know only members of the classic protocol.
+    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none. group_instance_ids: those
+    of static members; None removes all members of the group. reason: a text for the broker's log.
 
-    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none.
+    Raises GroupError for a member or a group that does not exist, UnsupportedVersionError on brokers before 2.4. `outcomes` of the error is
+    by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only members of the classic protocol.
     """
     leavers = None if group_instance_ids is None else arguments.ids(group_instance_ids, "group instance ids")
     flow = groups.remove_members(arguments.group_id(group_id), leavers, admin_arguments.reason(reason), *admin.about_groups())

@@ -23,12 +23,12 @@ def list_offsets(
     isolation_level: IsolationLevel | str = IsolationLevel.READ_UNCOMMITTED,
     timeout: float | None = None,
 ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
-    """Look up an offset of each partition; None if there is no such record (Kafka since 0.10.1).
+    """Look up an offset of each partition; None if there is no such record.
 
     specs: for each partition, an OffsetSpec or its name, such as "latest"; or a time (an aware datetime or milliseconds since the epoch) to
     find the first record at or after that time. isolation_level: with "read_committed", "latest" is the last stable offset. The timestamp
     in the result is -1 if the spec is the beginning or the end of the log. Raises UnknownTopicOrPartitionError, and UnsupportedVersionError
-    for a spec that the brokers do not support.
+    on brokers before 0.10.1 or that do not support a spec.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_spec(tp, spec) for tp, spec in specs.items()}
     level = admin_arguments.isolation_level(isolation_level)
@@ -38,10 +38,10 @@ def list_offsets(
 def delete_records(
     admin: AdminCore, /, before: Mapping[TopicPartition, int], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, int]]:
-    """Delete the records before an offset of each partition; return the new log start offset of each (Kafka since 0.11).
+    """Delete the records before an offset of each partition; return the new log start offset of each.
 
     before: the offset for each partition; -1 for the high watermark. Raises OffsetOutOfRangeError for an offset after the high watermark,
-    BrokerError (POLICY_VIOLATION) for a topic with cleanup.policy=compact, and others.
+    BrokerError (POLICY_VIOLATION) for a topic with cleanup.policy=compact, UnsupportedVersionError on brokers before 0.11, and others.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_before(tp, offset) for tp, offset in before.items()}
     flow = partitions.delete_records(wanted, admin.attempts(), admin.spawn, timeout_ms=admin.request_timeout_ms)
@@ -56,11 +56,13 @@ def elect_leaders(
     *,
     timeout: float | None = None,
 ) -> Operation[dict[TopicPartition, bool]]:
-    """Elect leaders of partitions; return for each whether a leader was elected: False if no election was needed (Kafka since 2.2).
+    """Elect leaders of partitions; return for each whether a leader was elected: False if no election was needed.
 
-    partitions_to_elect: None for all partitions that need an election. election_type: with "Preferred", the first replica becomes the
-    leader if it is in sync. With "Unclean", a replica that is not in sync becomes the leader if no replica is in sync: records may be lost
-    (Kafka since 2.4). Raises BrokerError: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and others.
+    election_type: with "Preferred", the first replica becomes the leader if it is in sync. With "Unclean", a replica that is not in sync
+    becomes the leader if no replica is in sync: records may be lost. partitions_to_elect: None for all partitions that need an election.
+
+    Raises BrokerError (PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and others), UnsupportedVersionError on brokers
+    before 2.2, for "Unclean" before 2.4.
     """
     election = admin_arguments.election_type(election_type)
     wanted = None if partitions_to_elect is None else arguments.topic_partitions(partitions_to_elect)
@@ -71,10 +73,12 @@ def elect_leaders(
 def alter_partition_reassignments(
     admin: AdminCore, /, reassignments: Mapping[TopicPartition, Sequence[int] | None], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, None]]:
-    """Begin to move partitions to other brokers; list_partition_reassignments() returns the moves in progress (Kafka since 2.4).
+    """Begin to move partitions to other brokers; list_partition_reassignments() returns the moves in progress. Return a dict that maps each
+    partition to None.
 
     reassignments: for each partition, the ids of the brokers that shall have replicas, the preferred leader first; None cancels a
-    reassignment in progress. Raises BrokerError: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS and others.
+    reassignment in progress. Raises BrokerError (INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS and others),
+    UnsupportedVersionError on brokers before 2.4.
     """
     wanted = admin_arguments.reassignments(reassignments)
     flow = partitions.alter_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
@@ -84,7 +88,10 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     admin: AdminCore, /, of_partitions: Iterable[TopicPartition | PartitionInfo] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, PartitionReassignment]]:
-    """Return the reassignments in progress, by partition (Kafka since 2.4). of_partitions: None for all partitions."""
+    """Return the reassignments in progress, by partition. of_partitions: None for all partitions.
+
+    Raises UnsupportedVersionError on brokers before 2.4.
+    """
     wanted = None if of_partitions is None else arguments.topic_partitions(of_partitions)
     flow = partitions.list_partition_reassignments(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "list partition reassignments", timeout)
@@ -93,9 +100,9 @@ def list_partition_reassignments(
 def describe_log_dirs(
     admin: AdminCore, /, broker_ids: Iterable[int] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[int, dict[str, LogDirDescription]]]:
-    """Return the log directories of brokers and the replicas in them, by broker id and path (Kafka since 1.0).
+    """Return the log directories of brokers and the replicas in them, by broker id and path.
 
-    broker_ids: None for all brokers.
+    broker_ids: None for all brokers. Raises UnsupportedVersionError on brokers before 1.0.
     """
     wanted = None if broker_ids is None else admin_arguments.node_ids(broker_ids)
     return admin.operation(log_dirs.describe_log_dirs(wanted, admin.attempts(), admin.spawn), "describe log dirs", timeout)
@@ -104,7 +111,10 @@ def describe_log_dirs(
 def describe_replica_log_dirs(
     admin: AdminCore, /, replicas: Iterable[TopicPartitionReplica], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartitionReplica, ReplicaLogDirs]]:
-    """Return the log directory of each replica (Kafka since 1.0). The path is None if the broker does not have the replica."""
+    """Return the log directory of each replica. Its `current` is None if the broker does not have the replica.
+
+    Raises UnsupportedVersionError on brokers before 1.0.
+    """
     wanted = [admin_arguments.replica(one) for one in replicas]
     return admin.operation(log_dirs.describe_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "describe replica log dirs", timeout)
 
@@ -112,11 +122,12 @@ def describe_replica_log_dirs(
 def alter_replica_log_dirs(
     admin: AdminCore, /, assignment: Mapping[TopicPartitionReplica, str], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartitionReplica, None]]:
-    """Move replicas to other log directories of their brokers; describe_replica_log_dirs() shows the progress (Kafka since 1.1).
+    """Move replicas to other log directories of their brokers; describe_replica_log_dirs() shows the progress. Return a dict that maps each
+    replica to None.
 
-    assignment: for each replica, the absolute path of the new directory. Raises BrokerError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR and
-    others; REPLICA_NOT_AVAILABLE means that the replica does not exist yet, and will be created in that directory. Return a dict that maps
-    each replica to None.
+    assignment: for each replica, the absolute path of the new directory. Raises BrokerError (LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR and
+    others), UnsupportedVersionError on brokers before 1.1. BrokerError (REPLICA_NOT_AVAILABLE) means that the replica does not exist yet,
+    and will be created in that directory.
     """
     wanted = {admin_arguments.replica(one): admin_arguments.folder(path) for one, path in assignment.items()}
     return admin.operation(log_dirs.alter_replica_log_dirs(wanted, admin.attempts(), admin.spawn), "alter replica log dirs", timeout)

@@ -17,7 +17,10 @@ _NAMES = f"a name or ClientQuotaName.{ClientQuotaName.DEFAULT.name}"
 def describe_client_quotas(
     admin: AdminCore, wanted: ClientQuotaFilter | None = None, *, timeout: float | None = None
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
-    """Return the quotas that are set, by entity (Kafka since 2.6). wanted: selects the entities; None selects all."""
+    """Return the quotas that are set, by entity and name. wanted: selects the entities; None selects all.
+
+    Raises UnsupportedVersionError on brokers before 2.6.
+    """
     flow = quotas.describe_client_quotas(_filter(wanted), admin.attempts())
     return admin.operation(flow, "describe client quotas", timeout)
 
@@ -29,14 +32,15 @@ def alter_client_quotas(
     validate_only: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[ClientQuotaEntity, None]]:
-    """Set or remove quotas of entities; for each entity, either all changes are made or none (Kafka since 2.6).
+    """Set or remove quotas; for each entity, either all changes are made or none. Return a dict that maps each entity to None.
 
     changes: for each entity, the new value of each quota; None removes the quota. producer_byte_rate and consumer_byte_rate are bytes per
     second and broker; request_percentage is time of a broker's threads, with 100 for one thread; controller_mutation_rate is the number of
     partitions created and deleted per second; connection_creation_rate, only for IP addresses, is connections per second. For example
     `admin.alter_client_quotas({ClientQuotaEntity(user="etl"): {"producer_byte_rate": 1_000_000}})`.
 
-    validate_only: whether only to check the changes. Raises BrokerError (INVALID_REQUEST) for a name that is not a quota of such an entity.
+    validate_only: whether only to check the changes. Raises BrokerError (INVALID_REQUEST) for a name that is not a quota of such an entity,
+    UnsupportedVersionError on brokers before 2.6.
     """
     flow = quotas.alter_client_quotas(_changes(changes), admin.attempts(), validate_only=validate_only)
     return admin.operation(flow, "alter client quotas", timeout)

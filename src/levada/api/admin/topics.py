@@ -22,7 +22,8 @@ def create_topics(
 ) -> Operation[dict[str, CreatedTopic]]:
     """Create topics; return the created topics, by name. validate_only: whether only to check if they could be created.
 
-    Raises TopicAlreadyExistsError, InvalidTopicError and others. Other brokers may learn of a new topic a moment after this returns.
+    Raises TopicAlreadyExistsError, InvalidTopicError and others, and UnsupportedVersionError if brokers before 2.4 are to choose partitions
+    or replication_factor. Other brokers may learn of a new topic a moment after this returns.
     """
     if unknown:
         raise unknown_keyword(create_topics, unknown, CLIENT)
@@ -34,7 +35,7 @@ def create_topics(
 def delete_topics(
     admin: AdminCore, /, names: Sequence[str], *, timeout: float | None = None, **unknown: Never
 ) -> Operation[dict[str, None]]:
-    """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others. Return a dict that maps each topic to None."""
+    """Delete topics and all their records. Return a dict that maps each topic to None. Raises UnknownTopicOrPartitionError and others."""
     if unknown:
         raise unknown_keyword(delete_topics, unknown, CLIENT)
     flow = topics.delete_topics(arguments.topic_names(names), admin.attempts(), timeout_ms=admin.request_timeout_ms)
@@ -42,9 +43,10 @@ def delete_topics(
 
 
 def delete_topics_by_id(admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeout: float | None = None) -> Operation[dict[UUID, None]]:
-    """Delete topics by id, so that a topic that was created anew under the same name is not deleted (Kafka since 2.8).
+    """Delete topics by id. So a new topic with the name of a deleted one is not deleted by mistake. Return a dict that maps each topic id
+    to None.
 
-    Raises BrokerError (UNKNOWN_TOPIC_ID) and others. Return a dict that maps each topic id to None.
+    Raises BrokerError (UNKNOWN_TOPIC_ID and others), UnsupportedVersionError on brokers before 2.8.
     """
     flow = topics.delete_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts(), timeout_ms=admin.request_timeout_ms)
     return admin.operation(flow, "delete topics", timeout)
@@ -59,7 +61,10 @@ def describe_topics(admin: AdminCore, /, names: Sequence[str], *, timeout: float
 def describe_topics_by_id(
     admin: AdminCore, /, topic_ids: Iterable[UUID], *, timeout: float | None = None
 ) -> Operation[dict[UUID, TopicDescription]]:
-    """Describe topics by id (Kafka since 3.1). Raises BrokerError (UNKNOWN_TOPIC_ID) for a topic that does not exist any more."""
+    """Describe topics by id.
+
+    Raises BrokerError (UNKNOWN_TOPIC_ID) for a topic that does not exist any more, UnsupportedVersionError on brokers before 3.1.
+    """
     flow = describing_topics.describe_topics_by_id(admin_arguments.topic_ids(topic_ids), admin.attempts())
     return admin.operation(flow, "describe topics", timeout)
 
@@ -72,11 +77,11 @@ def create_partitions(
     validate_only: bool = False,
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Add partitions to topics (Kafka since 1.0). Records with keys may go to other partitions than before.
+    """Add partitions to topics. Records with keys may go to other partitions than before. Return a dict that maps each topic to None.
 
     new_partitions: for each topic, the new total number of partitions, or a NewPartitions that also assigns the new replicas.
     validate_only: whether only to check if they could be created. Raises BrokerError (INVALID_PARTITIONS) for a topic that already has that
-    many, and others. Return a dict that maps each topic to None.
+    many, UnsupportedVersionError on brokers before 1.0, and others.
     """
     wanted = admin_arguments.new_partitions(new_partitions)
     flow = topics.create_partitions(wanted, admin.attempts(), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)

@@ -17,7 +17,11 @@ from levada.types import AbortTransactionSpec, PartitionInfo, TopicPartition, Tr
 def describe_transactions(
     admin: AdminCore, /, transactional_ids: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, TransactionDescription]]:
-    """Describe transactional ids, by id. Raises BrokerError (TRANSACTIONAL_ID_NOT_FOUND) for an id that its coordinator does not know."""
+    """Describe transactional ids, by id.
+
+    Raises BrokerError (TRANSACTIONAL_ID_NOT_FOUND) for an id that its coordinator does not know, UnsupportedVersionError on brokers before
+    3.0.
+    """
     wanted = arguments.ids(transactional_ids, "transactional ids")
     flow = transactions.describe_transactions(wanted, admin.attempts(), admin.coordinators, admin.spawn)
     return admin.operation(flow, "describe transactions", timeout)
@@ -35,9 +39,9 @@ def list_transactions(
 ) -> Operation[list[TransactionListing]]:
     """Return the transactional ids of all brokers that match all filters, sorted by id.
 
-    states: names such as "Ongoing". duration_ms: only transactions that have been open for longer (Kafka since 3.8). pattern: a regular
-    expression of Google's RE2 that the whole transactional id must match (Kafka since 4.1). Raises UnsupportedVersionError if brokers do
-    not support a filter.
+    states: names such as "Ongoing"; empty for all. producer_ids: empty for all. duration_ms: only transactions that have been open for
+    longer (Kafka since 3.8). pattern: a regular expression of Google's RE2 that the whole transactional id must match (Kafka since 4.1).
+    Raises UnsupportedVersionError on brokers before 3.0, and if brokers do not support a filter.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise TypeError(f"a pattern is a regular expression as text, got {pattern!r}")
@@ -55,7 +59,10 @@ def list_transactions(
 def describe_producers(
     admin: AdminCore, /, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
 ) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Return the state of the producers that the leader of each partition remembers, with their open transactions."""
+    """Return the producers that the leader of each partition remembers, with their open transactions, by partition.
+
+    Raises UnknownTopicOrPartitionError, UnsupportedVersionError on brokers before 2.8.
+    """
     flow = transactions.describe_producers(arguments.topic_partitions(partitions), admin.attempts(), admin.spawn)
     return admin.operation(flow, "describe producers", timeout)
 
@@ -63,7 +70,10 @@ def describe_producers(
 def fence_producers(
     admin: AdminCore, /, transactional_ids: Sequence[str], *, timeout: float | None = None
 ) -> Operation[dict[str, FencedProducer]]:
-    """Give each transactional id a new epoch: its current producers are fenced, and their open transactions aborted."""
+    """Give each transactional id a new epoch: its current producers are fenced, and their open transactions aborted. Return the new epochs.
+
+    Raises TransactionalIdAuthorizationError and others.
+    """
     wanted = arguments.ids(transactional_ids, "transactional ids")
     limit_ms = admin.request_timeout_ms
     flow = transactions.fence_producers(wanted, admin.attempts(), admin.coordinators, admin.spawn, timeout_ms=limit_ms)
@@ -82,25 +92,27 @@ def abort_transaction(admin: AdminCore, /, spec: AbortTransactionSpec, *, timeou
 
 
 def commit_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
-    """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
+    """Commit a transaction that its producer has left open with detach_transaction(), in this process or another one.
 
     The call retries until the coordinator answers. It may be repeated, also after a success, as long as no other producer is created with
-    this transactional id; so create none before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) if the transaction was not
-    committed: the coordinator aborts it after transaction.timeout.ms. Raises ProducerFencedError and BrokerError
-    (INVALID_PRODUCER_ID_MAPPING) if this call has not committed it, and the coordinator does not know any more whether an earlier call has;
-    TransactionOutcomeUnknownError when the time is over.
+    this transactional id; so create none before the outcome is known. Records become visible a few milliseconds after the answer.
 
-    A success does not exclude that an administrator aborted the transaction by force before, or that a topic was deleted meanwhile. Records
-    become visible a few milliseconds after the answer.
+    Raises BrokerError (INVALID_TXN_STATE) if the transaction was not committed, because it was aborted before: by abort_detached(), by a
+    new producer with the id, or by the coordinator after transaction.timeout.ms. Raises ProducerFencedError or BrokerError
+    (INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING) if this call has not committed it, and the coordinator does not know any more
+    whether an earlier call has; TransactionOutcomeUnknownError when the time is over.
+
+    A success does not exclude that an administrator aborted the transaction by force before, or that a topic was deleted meanwhile.
     """
     return _end_detached(admin, handle, timeout, commits=True)
 
 
 def abort_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: float | None = None) -> Operation[None]:
-    """Abort a transaction that its producer has handed over by detach_transaction(). Retries, repeated calls and errors are like in
+    """Abort a transaction that its producer has left open with detach_transaction(). Retries, repeated calls and other errors are as in
     commit_detached().
 
-    Raises BrokerError (INVALID_TXN_STATE) if the transaction was committed before, ProducerFencedError if it is not open any more.
+    Raises BrokerError (INVALID_TXN_STATE) if the transaction was committed before; ProducerFencedError or BrokerError
+    (INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING) if it is not open any more.
     """
     return _end_detached(admin, handle, timeout, commits=False)
 
@@ -108,13 +120,15 @@ def abort_detached(admin: AdminCore, /, handle: TransactionHandle, *, timeout: f
 def end_transactions(
     admin: AdminCore, /, handles: Iterable[TransactionHandle], *, commit: bool, timeout: float | None = None
 ) -> Operation[dict[TransactionHandle, TransactionOutcome]]:
-    """Commit or abort many transactions that their producers have handed over, all at the same time, and return the outcome of each.
+    """Commit or abort many detached transactions at the same time, and return the outcome of each.
 
-    Each is ended as by commit_detached() and abort_detached(), and the call may be repeated as those may. If they would raise an error that
-    says how the transaction ended, this call returns the outcome, provided that no transactional id is used again before: LOST for one that
-    its coordinator aborted, COMMITTED for one that was to be aborted and was committed before. UNKNOWN: there was no answer in time, or its
-    transactional id was forgotten; a warning in the log says why. An error that says nothing about a transaction, such as a missing
-    permission, is raised as BrokerError after all others have ended; its `results` has them.
+    Each is ended as by commit_detached() or abort_detached(), and the call may be repeated like those. Where they raise an error that says
+    how the transaction ended, this call returns the outcome, which is right if no transactional id was used again before: LOST for one that
+    was aborted, but not by this call; COMMITTED for one that was to be aborted and was committed before; UNKNOWN if there was no answer in
+    time, or its transactional id was forgotten. For UNKNOWN, a warning in the log says why.
+
+    An error that says nothing about a transaction, such as a missing permission, is raised as BrokerError after all others have ended; its
+    `results` has them. Raises BootstrapError if no broker was ever reached.
     """
     if not isinstance(commit, bool):
         raise TypeError(f"commit is True or False, got {commit!r}")

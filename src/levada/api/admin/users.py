@@ -25,9 +25,9 @@ _SALT_BYTES = 24
 def describe_user_scram_credentials(
     admin: AdminCore, users: Iterable[str] | None = None, *, timeout: float | None = None
 ) -> Operation[dict[str, tuple[ScramCredentialInfo, ...]]]:
-    """Return the SCRAM credentials of users, by user name (Kafka since 2.7). users: None for all users that have credentials.
+    """Return the SCRAM credentials of users, by user name. users: None for all users that have credentials.
 
-    Raises BrokerError (RESOURCE_NOT_FOUND) for a user without credentials.
+    Raises BrokerError (RESOURCE_NOT_FOUND) for a user without credentials, UnsupportedVersionError on brokers before 2.7.
     """
     flow = scram_users.describe_user_scram_credentials(_users(users), admin.attempts())
     return admin.operation(flow, "describe user SCRAM credentials", timeout)
@@ -39,12 +39,15 @@ def alter_user_scram_credentials(
     *,
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Create, replace and delete SCRAM credentials; for each user, either all changes are made or none (Kafka since 2.7).
+    """Create, replace and delete SCRAM credentials; for each user, either all changes are made or none. Return a dict that maps each user
+    to None.
 
     The client salts the passwords, which takes some milliseconds for each, and does not send them. The user can log in with a new
-    credential at once; existing connections stay. Raises BrokerError: RESOURCE_NOT_FOUND for a credential to delete that does not exist,
-    UNACCEPTABLE_CREDENTIAL for a number of iterations that brokers do not accept, DUPLICATE_RESOURCE if the same mechanism of a user is
-    named twice. Return a dict that maps each user to None.
+    credential at once; existing connections stay.
+
+    Raises BrokerError (RESOURCE_NOT_FOUND) for a credential to delete that does not exist, BrokerError (UNACCEPTABLE_CREDENTIAL) for a
+    number of iterations that brokers do not accept, BrokerError (DUPLICATE_RESOURCE) if the same mechanism of a user is named twice,
+    UnsupportedVersionError on brokers before 2.7.
     """
     upsertions, deletions = _alterations(alterations)
     flow = scram_users.alter_user_scram_credentials(upsertions, deletions, admin.attempts())
@@ -65,8 +68,9 @@ def create_delegation_token(
     written as User:name. max_lifetime_ms: for how long the token can be renewed; default and maximum: delegation.token.max.lifetime.ms of
     the broker.
 
-    Raises BrokerError: DELEGATION_TOKEN_AUTH_DISABLED for brokers without delegation.token.secret.key, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    for a client that has not logged in, or that has logged in with a token.
+    Raises BrokerError (DELEGATION_TOKEN_AUTH_DISABLED) for brokers without delegation.token.secret.key, BrokerError
+    (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) for a client that has not logged in, or that has logged in with a token, UnsupportedVersionError
+    on brokers before 1.1.
     """
     flow = tokens.create_delegation_token(
         None if owner is None else _principal(owner),
@@ -82,8 +86,9 @@ def renew_delegation_token(
 ) -> Operation[int]:
     """Renew a token for a period from now on; return when it expires, in milliseconds since the epoch.
 
-    token: the token, or its hmac. period_ms: default and maximum: delegation.token.expiry.time.ms of the broker. Raises BrokerError:
-    DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, and DELEGATION_TOKEN_OWNER_MISMATCH for a user who may not renew it.
+    token: the token, or its hmac. period_ms: default and maximum: delegation.token.expiry.time.ms of the broker. Raises BrokerError
+    (DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED; DELEGATION_TOKEN_OWNER_MISMATCH for a user who may not renew it),
+    UnsupportedVersionError on brokers before 1.1.
     """
     period = arguments.whole("period_ms", period_ms)
     flow = tokens.renew_delegation_token(_hmac(token), period, admin.attempts())
@@ -107,7 +112,8 @@ def describe_delegation_token(
 ) -> Operation[list[DelegationToken]]:
     """Return the delegation tokens that this user may see.
 
-    owners: principals such as User:alice, to return only tokens that one of them owns or may renew; None for all tokens.
+    owners: principals such as User:alice, to return only tokens that one of them owns or may renew; None for all tokens. Raises BrokerError
+    (DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED), UnsupportedVersionError on brokers before 1.1.
     """
     wanted = None if owners is None else _principals(owners)
     return admin.operation(tokens.describe_delegation_token(wanted, admin.attempts()), "describe delegation token", timeout)
