@@ -1,6 +1,7 @@
 """Kafka's error codes, and the two properties that clients need: whether a code is retriable, and whether it means stale metadata.
 
-Every retry loop uses these tables. None has its own list of codes.
+Producers and BrokerError use these tables. Other retry loops have a RetryPolicy for their API (levada.client.requests.retry), and some of
+these policies are made from the tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Serializes keys and values.
 
-A serializer is any function that converts an object to bytes. A deserializer is any function that converts bytes to an object. Without a
-serializer, a producer sends bytes-like objects unchanged, and text as UTF-8. Without a deserializer, a consumer returns bytes.
+A serializer is any function that converts an object to bytes. It is also called for None, and may return None, text or another bytes-like
+object. A deserializer is any function that converts bytes to an object. Without a serializer, a producer sends bytes-like objects
+unchanged, and text as UTF-8. Without a deserializer, a consumer returns bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:
-    """Serialize a key or a value. what: "key" or "value", for the text of a SerializationError. None is returned as None."""
+    """Serialize a key or a value; return None for a null. Raises SerializationError, with `what` in its text: "key" or "value".
+
+    A serializer is also called with None; without one, None is a null.
+    """
     if serializer is not None:
         data = _call(serializer, data, what)
     if data is None or type(data) is bytes:

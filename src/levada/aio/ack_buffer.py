@@ -36,7 +36,7 @@ class AckBuffer(WaitingAckBuffer):
         return id if id is not None else await _sleep_through(lambda wake: self._getting(timeout, wake))
 
     async def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe.
+        """Wait until every id that was put is safe. timeout: seconds; None waits without limit.
 
         Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
         """

@@ -44,7 +44,8 @@ def _call(
 
 @lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
-    """Manages topics, partitions, settings, brokers, transactions and groups, and sends any other request(). See levada.KafkaAdmin.
+    """Manages topics, partitions, settings, brokers, transactions, groups and their offsets, and sends any other request(). See
+    levada.KafkaAdmin.
 
     All calls are coroutines.
     """

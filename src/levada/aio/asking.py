@@ -38,7 +38,7 @@ class Asking:
     async def find(self, key: Any, value: Any) -> Serializers:
         """Return what known() returns, after asking the registries.
 
-        A function raises the error with which its question has ended. If the task is cancelled, the question goes on for other tasks.
+        A function raises the error with which its question has ended. If the task is cancelled, the question continues for other tasks.
         """
         for_key, for_value = self._serializers
         if self._key is not None:

@@ -63,7 +63,10 @@ class KafkaClient(HoldsConnections):
         return await self._run(self._core.request(message, node, version, timeout))
 
     async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
-        """Return the versions that both a node and levada support, by API name ("Fetch"): the first and the last one."""
+        """Return the versions that both a node and levada support, by API name ("Fetch"): the first and the last one.
+
+        Like levada.KafkaClient.api_versions().
+        """
         assumed = self._core.assumed_versions()
         if assumed is not None:
             self._driver.check_usable()
@@ -82,7 +85,8 @@ class KafkaClient(HoldsConnections):
     async def close(self, timeout: float | None = None) -> None:
         """Close the connections; calls of other tasks end with ClosedError. Idempotent.
 
-        timeout: seconds for the last push of telemetry, if there is one. Raises IllegalStateError in another event loop.
+        timeout: seconds for the last push of telemetry, if there is one; it never takes more than one second. Raises IllegalStateError in
+        another event loop.
         """
         if not self._driver.has_ended():
             try:

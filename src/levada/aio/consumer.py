@@ -66,8 +66,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records as a member of a group, or of assigned partitions. See levada.KafkaConsumer; calls that wait are coroutines.
 
     It is created in a running event loop, and one task of that loop at a time may use it (otherwise ConcurrentUseError); wakeup() and
-    metrics() may be called from anywhere. A cancelled call neither skips nor repeats records. Data of more than 512 KiB are decoded in the
-    loop's executor, and schema registries are asked there.
+    metrics() may be called from anywhere. on_reset is called in the event loop. A cancelled call neither skips nor repeats records. Data of
+    more than 512 KiB are decoded in the loop's executor, and schema registries are asked there.
     """
 
     @ConsumerConfig.in_help
@@ -96,7 +96,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None = None) -> None:
-        """Read exactly these partitions, for example those that partitions_for() returns.
+        """Read exactly these partitions, for example those that partitions_for() returns. Raises IllegalStateError while the consumer is
+        subscribed.
 
         Partitions that were assigned before keep their positions. Others begin where seek() says, else at the committed offset of the
         group.id, else by auto.offset.reset.
@@ -137,8 +138,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         self._consuming.subscribe(topics, listener, pattern, on_assigned, on_revoked, on_lost)
 
     async def unsubscribe(self) -> None:
-        """Give up all partitions and leave the group; also ends assign(). With enable.auto.commit it commits before; the listener is
-        called.
+        """Give up all partitions and leave the group, without waiting for the coordinator's answer; also ends assign().
+
+        With enable.auto.commit it commits before. The rebalance listener is called, and its errors are raised.
         """
         await self._call(self._consuming.unsubscribe())
 
@@ -147,10 +149,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._consuming.subscribing.subscription()
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
-        """Request a rebalance with the next poll(), for example when something has changed that the assignor uses. reason: for the brokers'
-        logs.
+        """Request a rebalance with the next poll(), for example when something has changed that the assignor uses. No effect with
+        group.protocol=consumer, where the brokers decide.
 
-        No effect with group.protocol=consumer, where the brokers decide.
+        reason: for the brokers' logs. Raises IllegalStateError without a subscription.
         """
         self._consuming.subscribing.enforce_rebalance(reason)
 
@@ -171,13 +173,17 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         self._consuming.seek(tp, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move positions to the start of the log, which is looked up when it is needed. No partitions: all assigned ones."""
+        """Move positions to the start of the log, which is looked up when it is needed. No partitions: all assigned ones.
+
+        Raises IllegalStateError for a partition that is not assigned.
+        """
         self._consuming.seek_to(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Move positions to the end of the log, which is looked up when it is needed. No partitions: all assigned ones.
 
-        With isolation.level=read_committed, the end is the last stable offset.
+        With isolation.level=read_committed, the end is the last stable offset. Raises IllegalStateError for a partition that is not
+        assigned.
         """
         self._consuming.seek_to(partitions, OffsetSpec.LATEST)
 
@@ -186,16 +192,24 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         ones.
 
         Without a committed offset, auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
-        InvalidGroupIdError without a group.id. Call it after an aborted transaction, so that its records are read again.
+        InvalidGroupIdError without a group.id, IllegalStateError for a partition that is not assigned. Call it after an aborted
+        transaction, so that its records are read again.
         """
         self._consuming.seek_to_committed(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until resume(). Positions and fetched records are kept."""
+        """Stop fetching and returning records of these partitions, until resume() or until they are revoked. Positions and fetched records
+        are kept.
+
+        Raises IllegalStateError for a partition that is not assigned.
+        """
         self._consuming.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of paused partitions again, from their positions on."""
+        """Fetch and return records of paused partitions again, from their positions on.
+
+        Raises IllegalStateError for a partition that is not assigned.
+        """
         self._consuming.resume(partitions)
 
     def paused(self) -> set[TopicPartition]:
@@ -211,10 +225,13 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         has moved past records that are not visible, such as aborted ones, and while brokers cannot be reached or do not answer; then a
         warning with the cause is logged once.
 
-        Errors that waiting does not help against are raised: a topic that does not exist or may not be read; an address at which no Kafka
-        broker answers. Damaged data (CorruptRecordError) and records that do not deserialize (RecordDeserializationError) are raised after
-        the records before them were returned, and again until seek() moves past them. With auto.offset.reset=none, positions that are not
-        valid raise OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
+        Errors that waiting does not help against are raised: a topic that may not be read; a partition of assign() that does not exist; an
+        address at which no Kafka broker answers; a group that does not accept the consumer. Damaged data (CorruptRecordError) and records
+        that do not deserialize (RecordDeserializationError; DeadLetterError if they cannot be written to the dead-letter topic) are raised
+        after the records before them were returned, and again until seek() moves past them. With auto.offset.reset=none, positions that are
+        missing or not valid raise NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
+
+        Also raises WakeupError, errors of a rebalance listener, and IllegalStateError if there is nothing to read or while acks() is open.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)
@@ -242,6 +259,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         typed columns, mostly a struct. With mode="FAILFAST" a value that cannot be decoded raises RecordDeserializationError, and the next
         call returns the same records; seek past the error's record, or take another mode. With "DROPMALFORMED" a result may be empty
         before the time is over.
+
+        Raises as poll() does, and IllegalStateError for an interceptor without on_consume_arrow().
         """
         check_formats(self.poll_arrow, formats)
         return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text, formats))
@@ -260,10 +279,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Yield record after record, without end, or up to the ends that were given to assign().
+        """Yield record after record, without end, or up to the ends that were given to assign(). Raises as poll() does.
 
-        With stop.at.end the loop ends at the end that each log had when the loop began; with consumer.timeout.ms, when no record has come
-        for that time. After a loop was left, the next loop continues after the last record that was yielded.
+        With stop.at.end the loop ends at the end that each log had when the loop began to read it; with consumer.timeout.ms, when no record
+        has come for that time. After a loop was left, the next loop continues after the last record that was yielded.
 
         The loop is done with a record when it asks for the next one. So when the consumer is closed after `break`, the automatic commit
         leaves the last record out, and the group gets it again, unless the program called commit() for it.
@@ -302,9 +321,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         the other, with "partition", records of the same partition; with "none", and for records without a key, there is no order.
         dead_letter: the producer and the topic for rejected records.
 
-        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). No commit, automatic or by commit(), passes
-        a record that is not done. Call seek_to_committed() after an aborted transaction: records acknowledged for it are returned again.
-        Before partitions are revoked, the consumer waits for records in progress, at most nine tenths of max.poll.interval.ms.
+        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). No automatic commit, and no commit()
+        without arguments, passes a record that is not done. Call seek_to_committed() after an aborted transaction: records acknowledged for
+        it are returned again. Before partitions are revoked, the consumer waits for records in progress, at most nine tenths of
+        max.poll.interval.ms.
 
         Raises IllegalStateError without a subscription or assignment, or while another acks() is open; ConfigError for a producer that
         cannot be used for dead letters.
@@ -338,16 +358,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         record is written to the topic of `dead_letter`, or, without one, ProcessingError is raised. The handler's result is dropped. From a
         process, HandlerError replaces an exception that cannot be pickled.
 
-        handler_timeout: seconds for each call. Then the handler is cancelled, or interrupted in a process, which counts as raising. A
-        thread cannot be interrupted, and a coroutine may still run 5 s after it was cancelled; then ProcessingError ends process().
-        concurrency: how many handlers run at a time. ordering, max_unacked: as in acks(). executor: "thread", "process" (spawned; handler
-        and records are pickled, so leave deserializing to the handler), or your own.
+        handler_timeout: seconds for each call. Then the handler is cancelled, or with "process" interrupted, which counts as raising. A
+        thread, or your own executor, cannot be interrupted, and a coroutine may still run 5 s after it was cancelled; then ProcessingError
+        ends process(). concurrency: how many handlers run at a time. ordering, max_unacked: as in acks(). executor: "thread", "process"
+        (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
 
         It ends as a loop over the consumer does, or by wakeup() with WakeupError. Then, and after an error, running handlers are waited
         for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, they are cancelled at once. Cancelled handlers
-        have 5 s to end. Worker processes end with the program, however it ends. Raises ConfigError with enable.auto.commit=false; TypeError
-        for a handler that cannot run there; ProcessingError when a worker process dies, the executor breaks or retry_delay returns
-        something other than seconds; and the errors of acks().
+        have 5 s to end. Worker processes end with the program, however it ends. Raises ConfigError for a group.id with
+        enable.auto.commit=false; TypeError for a handler that cannot run there; ProcessingError when a worker process dies, the executor
+        breaks or retry_delay returns something other than seconds; and the errors of acks().
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing
@@ -374,21 +394,25 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         offsets: one record or several records that poll() or a loop has returned; for each partition, the offset after the last of these
         records is committed. Or, by partition, the offset of the next record to read, as a number or OffsetAndMetadata. By default, the
-        positions after all returned records, including those of the last poll() that the program has not processed yet.
+        offsets after all returned records, including those that the program has not processed yet; with acks(), for each partition that of
+        the first record that is not done.
 
-        It waits for earlier commits too, and retries retriable errors until `timeout`, in seconds. Raises InvalidGroupIdError without a
-        group.id, BrokerError, TimeoutError (the offsets may have been committed all the same), WakeupError; IllegalStateError for records
-        of partitions that are not assigned, and for records while acks() is open.
+        It waits for earlier commits too, and retries retriable errors until `timeout`, in seconds, by default default.api.timeout.ms.
+        Raises InvalidGroupIdError without a group.id; CommitFailedError and RebalanceInProgressError after a rebalance; other BrokerErrors;
+        TimeoutError (the offsets may have been committed all the same); WakeupError; IllegalStateError for records of partitions that are
+        not assigned, for records that an earlier assignment returned from before the position at which this one began, and for records
+        while acks() is open.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)
         await self._call(self._consuming.commit(offsets, timeout))
 
     def commit_async(self, offsets: ToCommit | None = None) -> asyncio.Future[None]:
-        """Send a commit once, and return a future of its outcome, which need not be awaited. offsets: as in commit().
+        """Send a commit once, and return a future of its outcome, which need not be awaited. offsets: as in commit(). Commits arrive in the
+        order in which they were made.
 
-        Commits arrive in the order in which they were made. After an error that is `retriable` (RetriableCommitError) the program may
-        commit again; the client does not retry, because that could overwrite a newer commit. Raises InvalidGroupIdError without a group.id.
+        After an error that is `retriable` (RetriableCommitError) the program may commit again; the client does not retry, because that
+        could overwrite a newer commit. Raises InvalidGroupIdError without a group.id, IllegalStateError as commit().
         """
         with self._sole:
             return self._driver.future(self._consuming.commit_async(offsets, _nothing))
@@ -398,14 +422,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     ) -> Committed:
         """Return the group's committed offset of each of these partitions; None for a partition without one.
 
-        Waits for open transactions that may change the offsets. Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
+        Waits for open transactions that may change the offsets (Kafka since 2.5). Raises InvalidGroupIdError without a group.id,
+        BrokerError, TimeoutError.
         """
         if unknown:
             raise unknown_keyword(self.committed, unknown)
         return await self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offset that commit() would commit for each partition: the position after all returned records. No broker is asked.
+        """Return the offset that commit() would commit for each partition: the offset after all returned records; with acks(), that of the
+        first record that is not done. Partitions without a position are left out. No broker is asked.
 
         The result and that of group_metadata() are the arguments of send_offsets_to_transaction() of a producer.
         """
@@ -422,7 +448,11 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Positions and offsets
 
     async def position(self, tp: TopicPartition, *, timeout: float | None = None, **unknown: Never) -> int:
-        """Return the offset of the next record that poll() will return. If there is no position yet, it is looked up."""
+        """Return the offset of the next record that poll() will return. If there is no position yet, it is looked up.
+
+        Raises IllegalStateError for a partition that is not assigned, NoOffsetForPartitionError with auto.offset.reset=none, BrokerError,
+        TimeoutError.
+        """
         if unknown:
             raise unknown_keyword(self.position, unknown)
         return await self._call(self._consuming.position(tp, timeout))
@@ -445,46 +475,52 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return await self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch.
+        """Return how many offsets the position is behind the end of the log, as of the last fetch; None before a fetch. No broker is asked.
 
-        No broker is asked.
+        With isolation.level=read_committed, the end is the last stable offset. Raises IllegalStateError for a partition that is not
+        assigned.
         """
         return self._consuming.current_lag(tp)
 
     def current_lead(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is after the start of the log, as of the last fetch; None before a fetch (KIP-223).
 
-        A small lead means that retention may soon delete records that were not read. No broker is asked.
+        A small lead means that retention may soon delete records that were not read. No broker is asked. Raises IllegalStateError for a
+        partition that is not assigned.
         """
         return self._consuming.current_lead(tp)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition's log."""
+        """Return the first offset of each partition's log. Raises TimeoutError, UnknownTopicOrPartitionError."""
         return await self._call(self._consuming.ends(partitions, OffsetSpec.EARLIEST, timeout))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition: the high watermark; with isolation.level=read_committed, the last stable offset."""
+        """Return the end offset of each partition: the high watermark; with isolation.level=read_committed, the last stable offset.
+
+        Raises TimeoutError, UnknownTopicOrPartitionError.
+        """
         return await self._call(self._consuming.ends(partitions, OffsetSpec.LATEST, timeout))
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], *, timeout: float | None = None) -> Offsets:
         """Return, for each partition, the first offset whose timestamp is at or after a time; None if there is none (ListOffsets, KIP-79).
 
         times: an aware datetime, or milliseconds since the epoch. Raises ValueError for a negative time or a naive datetime, TimeoutError,
-        UnknownTopicOrPartitionError.
+        UnknownTopicOrPartitionError, and UnsupportedVersionError on brokers before 0.10.1.
         """
         return await self._call(self._consuming.offsets_for_times(times, timeout))
 
     # Topics
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
-        """Describe the partitions of a topic.
+        """Describe the partitions of a topic. With allow.auto.create.topics, the default, the brokers may create a missing topic.
 
-        Raises UnknownTopicOrPartitionError if the topic does not exist and the brokers do not create it.
+        Raises UnknownTopicOrPartitionError if the topic does not exist and is not created, InvalidTopicError, TopicAuthorizationError,
+        TimeoutError.
         """
         return await self._call(self._consuming.partitions_for(topic, timeout))
 
     async def list_topics(self, *, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
-        """Describe every topic that this user may describe."""
+        """Describe every topic that this user may describe, also internal ones. Return the partitions by topic."""
         return await self._call(self._consuming.list_topics(timeout))
 
     async def _call(self, flow: CallerFlow[T]) -> T:
@@ -498,7 +534,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         timeout: seconds for the last commit, earlier commits and leaving, by default 30. leave_group: False keeps the partitions for a
         consumer that comes back within session.timeout.ms, True makes a static member leave, too (KIP-1092); by default all members but
-        static ones leave. Raises IllegalStateError in another event loop.
+        static ones leave. A commit that fails is logged. Errors of a rebalance listener are raised. Raises IllegalStateError in another
+        event loop.
 
         The end of an `async with` block closes, too. If a loop over the consumer was left by `break` or an exception, the last commit
         leaves out the record that it was given last, so that the group gets it again. Then interceptors and deserializers that have a

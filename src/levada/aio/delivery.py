@@ -1,4 +1,4 @@
-"""What send() and send_arrow() hand out: outcomes to be awaited."""
+"""The results of send() and send_arrow(), to be awaited."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ class Delivery:
     async def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait until the record is written, and return its RecordMetadata. Raises TimeoutError, or the error with which the record has
         failed.
+
+        timeout: seconds; None waits until the record is done.
         """
         await self._settled(timeout)
         return self._delivery.result(0)
 
     async def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait until the record is written or has failed; return the error, or None if it is written. Raises TimeoutError when the time is
-        over.
+        """Wait until the record is written or has failed; return the error, or None if it is written. timeout: as for result(). Raises
+        TimeoutError when the time is over.
         """
         await self._settled(timeout)
         return self._delivery.exception(0)
@@ -69,7 +71,10 @@ class ArrowDelivery(arrow_delivery.ArrowOutcomes):
         return self.result().__await__()
 
     async def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows and return an ArrowReport. Raises the error of the first failed row."""
+        """Wait for all rows and return an ArrowReport. Raises the error of the first failed row, or TimeoutError.
+
+        timeout: seconds, as in the methods below; None waits until all rows are done.
+        """
         error = await self.exception(timeout)
         if error is not None:
             raise error.with_traceback(None)

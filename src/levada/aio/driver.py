@@ -102,7 +102,11 @@ class Driver:
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
 
     def has_ended(self) -> bool:
-        """Whether the client is closed already. Raises IllegalStateError in another event loop, which cannot close it."""
+        """Whether there is nothing to close: the client is closed, has crashed, or belongs to the parent process.
+
+        Raises IllegalStateError in another event loop, which cannot close it, and for a finalizer that runs within one of the client's own
+        calls.
+        """
         try:
             self.check_usable()
         except (*ENDED, ForkedError):
@@ -194,7 +198,7 @@ class Driver:
         return future
 
     def abandon(self) -> None:
-        """Let the event loop end the client, because its last reference is gone. Takes no lock."""
+        """Let the event loop end the client, because its last reference is gone. Takes no lock, unless the loop is closed."""
         try:
             self.loop.call_soon_threadsafe(self._end_by_itself)
         except RuntimeError:
@@ -287,7 +291,7 @@ class Driver:
         if self._engine.deferred:
             self.loop.call_soon(self._run_deferred)
         if self._selectable.has_events:
-            # What was written at once, for example: no socket becomes ready for that.
+            # Requests that were written at once, for example: no socket becomes ready for them.
             self.due_now()
 
     def _set_timer(self, due_ms: int) -> None:
@@ -321,7 +325,7 @@ class Driver:
         self._crash = crash
         with suppress(Exception):
             self._engine.stop_taking(how_it_ended(self.name, crash))
-        # Log handlers and the callbacks of what is given up are user code, which does not run under the lock.
+        # Log handlers and the callbacks of rejected calls are user code, which does not run under the lock.
         self._engine.deferred.log(__name__).error("the client stops because of a bug in levada", error=crash)
         self.loop.call_soon(self.close)
 

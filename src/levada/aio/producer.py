@@ -80,9 +80,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     ) -> Delivery:
         """Send a record; return a handle, to be awaited for the RecordMetadata.
 
-        It suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms, and while a serializer's schema
-        registry is asked. Arguments, outcomes and exceptions are those of levada.KafkaProducer.send(); on_delivery is called in the event
-        loop.
+        It suspends only for metadata of a new topic or partition and while buffer.memory is full, up to max.block.ms, and while a
+        serializer's schema registry is asked. Arguments, outcomes and exceptions are those of levada.KafkaProducer.send(); on_delivery is
+        called in the event loop.
 
         A coroutine whose task is cancelled before its first step never runs, so the sequence of `ack` stays as it is, and the program has
         to fail it. The same holds for send_many() and send_arrow().
@@ -236,7 +236,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return Transaction(self._driver, self._transacting, timeout)
 
     async def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
-        """Deliver every record and leave the transaction open, for KafkaAdmin. Like levada.KafkaProducer.detach_transaction()."""
+        """Deliver every record of the transaction and leave it open. KafkaAdmin ends it, in this or another process.
+
+        Returns the handle for that. Afterwards this producer can only be closed. Like levada.KafkaProducer.detach_transaction().
+        """
         return await self._driver.call(self._transacting.hand_over(timeout))
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
@@ -318,8 +321,8 @@ class Transaction:
         self._block = Block(transacting, timeout)
 
     async def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
-        """Commit offsets of a consumer's group.id within the transaction: after the last of `records`; for None, after all records it has
-        returned.
+        """Commit offsets of a consumer's group.id within the transaction: after the last of `records`; for None, after all records that the
+        consumer has returned.
 
         Like levada.Transaction.send_offsets().
         """

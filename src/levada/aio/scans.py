@@ -30,7 +30,10 @@ __all__ = ["Loss", "Scan", "scan"]
 
 @asynchronous
 class Scan(Generic[K, V]):
-    """A read of ranges of topics, returned by scan(). Each iteration reads from the start, over its own connections."""
+    """A read of ranges of topics, returned by scan().
+
+    Each iteration reads from the start, over its own connections. A scan can be pickled.
+    """
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request

@@ -75,7 +75,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             return self._sharing.subscription()
 
     def unsubscribe(self) -> None:
-        """Leave the group. Records that were returned may still be acknowledged."""
+        """Leave the group, without waiting for the coordinator's answer. Records that were returned may still be acknowledged."""
         with self._sole:
             self._sharing.unsubscribe()
 
@@ -91,7 +91,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
 
         Errors that waiting does not help against are raised, such as UnsupportedVersionError by brokers without share groups. A record that
         does not deserialize raises RecordDeserializationError after the records before it were returned; the record is released, unless the
-        program acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected.
+        program acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected. Also raises
+        WakeupError, and IllegalStateError without a subscription.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)

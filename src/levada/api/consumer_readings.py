@@ -63,7 +63,7 @@ COMMITS: Table = (
     *averaged("commit-latency", "Milliseconds from an OffsetCommit request to its response", commit_latency),
     *counted("commit", "Answers to OffsetCommit requests", commit_latency),
 )
-"""Metrics that are read of the connections' traffic."""
+"""Metrics that are read from the counters of the connections."""
 
 ASSIGNED: Table = gauge("assigned-partitions", "Partitions that are assigned", lambda core, _: len(core.subscription))
 

@@ -55,7 +55,7 @@ def client_name(config: ClientConfig, kind: str) -> str:
 
 
 def selector_for(config: ClientConfig) -> Selector:
-    """Return a Selector for one client."""
+    """Return a Selector for one client. If levada is not compiled, log a warning, once in a process."""
     if not (short_io.COMPILED or _pure.is_wanted()):
         _tell_of_interpreted_modules()
     return Selector(**settings_for_selector(config))
@@ -87,6 +87,8 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
 def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], TransportLayer]:
     """Return the function that makes the transport, plaintext or TLS, of a connection. Raises ConfigError for certificates that cannot be
     used.
+
+    With TLS it loads OpenSSL and the certificates, and logs warnings, for example for private keys that others can read.
     """
     if config.security_protocol not in TLS_PROTOCOLS:
         return plaintext
@@ -108,9 +110,9 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
 
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
-    """Return the bootstrap addresses, each as (host, port).
+    """Return the bootstrap addresses, each as (host, port). If client.dns.lookup requests canonical names, they are looked up now.
 
-    Raises ConfigError if client.dns.lookup requests canonical names and no address has one.
+    Raises ConfigError if no address has such a name then.
     """
     addresses = _controllers(config) or config.bootstrap_servers
     if config.client_dns_lookup != CANONICAL:

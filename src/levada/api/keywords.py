@@ -30,7 +30,9 @@ ADVICE: Final[Mapping[str, str]] = {
 
 
 def check_formats(method: Callable[..., Any], given: Mapping[str, Any], known: Sequence[str] = ARGUMENTS) -> None:
-    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client. known: the names of the others."""
+    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client. known: the names of the arguments that
+    are.
+    """
     if unknown := {name: value for name, value in given.items() if name not in known}:
         raise unknown_keyword(method, unknown, more=known)
 

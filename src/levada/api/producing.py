@@ -51,7 +51,7 @@ BROKEN_OFF = "the wait was broken off"
 LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks after its timeout."""
 LONGEST_END_MS = 10_000
-"""How long a producer goes on sending that was dropped without close(), or that is open when the interpreter exits."""
+"""How long a producer still sends after it was dropped without close(), or while the interpreter exits."""
 
 
 class CallbackHost(ProducerHost, Protocol):
@@ -443,8 +443,8 @@ class Producing:
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
         """Refuse new records, end the transaction, wait for the records, and fail those that are left when the timeout is over.
 
-        It waits at most max.block.ms for the transaction coordinator. Returns for how many seconds the driver may still run callbacks; None
-        for no limit.
+        It waits at most max.block.ms for the transaction coordinator, and not at all in a callback. Returns for how many seconds the driver
+        may still run callbacks; None for no limit.
         """
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
@@ -457,7 +457,7 @@ class Producing:
         self._give_up(why)
         if timeout != 0 and not self._host.in_callback:
             yield from self.reporting.close(over_ms)
-        # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
+        # Records that were just aborted have callbacks, too. Without a timeout, the driver waits for as long as the callbacks take.
         left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
         return None if timeout is None else left_s
 

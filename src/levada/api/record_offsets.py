@@ -15,7 +15,7 @@ MAX_METADATA_SIZE = 2**15 - 1
 
 OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
 RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]] | Iterator[ConsumerRecord[Any, Any]]
-"""Not any Iterable, which a mapping is, too: mypy could not infer the type of one that is written out beside it."""
+"""Not any Iterable, because a mapping is iterable, too: mypy could not infer the type of a dict that is passed as `offsets`."""
 
 
 def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:

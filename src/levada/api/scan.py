@@ -257,7 +257,7 @@ class ScanReading:
                 self._request.progress(progress)
 
     def splits(self, whole: ScanRequest, rows: int | None, size_bytes: int | None) -> CallerFlow[list[ScanRequest]]:
-        """Return requests for parts of a scan: with at most `rows` offsets each, or with about `size_bytes` bytes each. One of both is
+        """Return requests for parts of a scan: with at most `rows` offsets each, or with about `size_bytes` bytes each; the other one is
         None.
 
         whole: the request of the scan. This reading must have been made from whole.sampling().

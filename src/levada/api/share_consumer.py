@@ -105,8 +105,9 @@ class Sharing:
         return (yield from self.reading.batch(deadline_ms(self._host.now_ms(), timeout), sink, limit, most))
 
     def iterate(self, since_ms: int) -> CallerFlow[Iteration]:
-        """Return the next records for a loop, possibly none. If none has come for consumer.timeout.ms since `since_ms`, the result
-        `is_over`.
+        """Return the next records for a loop, possibly none. `is_over` of the result is true if no record has come for consumer.timeout.ms.
+
+        since_ms: when that time began.
         """
         self._begin_call()
         patience_ms = self.config.consumer_timeout_ms
@@ -182,7 +183,10 @@ class Sharing:
             self.core.acknowledge(found, kind)
 
     def commit(self, timeout: float | None) -> CallerFlow[None]:
-        """Send acknowledgements, and wait until the brokers have answered. Raises AcknowledgeError."""
+        """Send acknowledgements, and wait until the brokers have answered. With implicit acknowledgement, accept all returned records.
+
+        Raises AcknowledgeError.
+        """
         self._check_not_telling()
         self.end_iteration()
         self.tell()
@@ -201,7 +205,7 @@ class Sharing:
             self.tell()
 
     def commit_async(self) -> Promise[None]:
-        """Send acknowledgements; return a promise that settles with the result."""
+        """Send acknowledgements like commit(); return a promise that settles with the result."""
         self._check_not_telling()
         self.end_iteration()
         self.tell()

@@ -122,7 +122,11 @@ class Transacting:
             self.sending.not_committed()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
-        """Leave the transaction open for another process; return its handle. Consumers' offsets that it has sent stay in doubt."""
+        """Deliver every record of the transaction and leave it open. Return the handle with which KafkaAdmin ends it, in this or another
+        process.
+
+        Consumers' offsets that the transaction has sent stay in doubt.
+        """
         self._refuse_in_block("detach_transaction()")
         return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
 
@@ -171,8 +175,8 @@ class Block:
         self._transacting.block = self
 
     def send_offsets(self, consumer: Consumer, records: RecordsToCommit | None) -> CallerFlow[None]:
-        """Commit offsets of a consumer within the transaction: after the last of these records; for None, after all records it has
-        returned.
+        """Commit offsets of a consumer within the transaction: after the last of these records; for None, after all records that the
+        consumer has returned.
         """
         consuming = getattr(consumer, "_consuming", None)
         if not isinstance(consuming, Consuming):

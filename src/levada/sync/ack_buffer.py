@@ -35,9 +35,10 @@ class AckBuffer(WaitingAckBuffer):
     retain: keep ids in their slots until get() or drain() take them. With False, a slot is free as soon as its id is safe, for a program
     that reads only `safe`.
 
-    Any thread may call any method, except that put() raises in a producer's callback, because it would wait for callbacks. Ctrl-C and other
-    signal handlers that raise end a wait; an id whose put() raised is not in the buffer. Leaving a `with` block closes the buffer. In a
-    child made by fork(), methods that wait or change something raise ForkedError.
+    Any thread may call any method. But in a client's callback, put() raises IllegalStateError, and so do get() and wait_empty() if they
+    would wait: acknowledgements are marked after the callback. A call that would wait in a running event loop raises it, too; see
+    levada.aio.AckBuffer. Ctrl-C and other signal handlers that raise end a wait; an id whose put() raised is not in the buffer. Leaving a
+    `with` block closes the buffer. In a child made by fork(), methods that wait or change something raise ForkedError.
     """
 
     def put(self, id: Any, timeout: float | None = None) -> int:
@@ -69,7 +70,7 @@ class AckBuffer(WaitingAckBuffer):
         return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
 
     def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until every id that was put is safe.
+        """Wait until every id that was put is safe. timeout: seconds; None waits without limit.
 
         Raises TimeoutError, ClosedError, and NotAcknowledgedError as soon as an id has failed.
         """

@@ -37,8 +37,9 @@ class Acks(Generic[K, V]):
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[AckRecord[K, V]]:
         """Return records to process, waiting up to `timeout` seconds for the first one (None: without limit).
 
-        It returns as many as `lanes` and `ordering` allow, at most max_records. Raises what poll() of the consumer raises, the error that
-        was passed to a record's fail(), and ProcessingError for a record that could not be written to the dead-letter topic.
+        It returns as many as `lanes` and `ordering` allow, at most max_records, by default max.poll.records or half of max_unacked,
+        whichever is smaller. Raises what poll() of the consumer raises, the error that was passed to a record's fail(), ProcessingError for
+        a record that could not be written to the dead-letter topic, and IllegalStateError after close().
         """
         found: list[AckRecord[Any, Any]] = self._call(self._acking.poll(timeout, max_records))
         return found
@@ -64,7 +65,8 @@ class Acks(Generic[K, V]):
             loop.leave()
 
     def wait_empty(self, timeout: float | None = None) -> None:
-        """Wait until ack(), nack(), reject() or fail() was called for every record. No records are returned meanwhile.
+        """Wait until the program has called ack(), nack(), reject() or fail() of every record that it has, and rejected records are in the
+        dead-letter topic. No records are returned meanwhile.
 
         The consumer stays in its group, and commits. timeout: seconds; None waits without limit. Raises TimeoutError, WakeupError, and what
         poll() of the consumer raises.
@@ -88,7 +90,8 @@ class Acks(Generic[K, V]):
     def close(self) -> None:
         """Give up the records that are not done, without waiting; the consumer's positions go back to the first of them. Idempotent.
 
-        Nothing is committed here, and these records are delivered again. ack(), nack() and reject() have no effect on them any more.
+        Nothing is committed here, and these records are delivered again. ack(), nack(), reject() and fail() have no effect on them any
+        more.
         """
         with self._sole, DeferredSignals():
             self._acking.close()

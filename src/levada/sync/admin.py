@@ -47,9 +47,10 @@ class KafkaAdmin(KafkaClient):
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, by
     default default.api.timeout.ms. Any thread may use it. docs/ADMIN.md lists the calls and the brokers that they need.
 
-    Every call raises BootstrapError when no broker can be reached, TimeoutError when its time is over, and the error of a broker that
-    refuses. A call about several topics, partitions or ids tries all of them, and then raises the first error. Its notes and its `outcomes`
-    say what happened to each; its `results` has the values of those that succeeded. outcomes() returns all of that instead of raising.
+    Every call raises BootstrapError when no broker can be reached, TimeoutError when its time is over, UnsupportedVersionError when the
+    brokers are too old, and the error of a broker that refuses. A call about several topics, partitions or ids tries all of them, and then
+    raises the first error. Its notes and its `outcomes` say what happened to each; its `results` has the values of those that succeeded.
+    outcomes() returns all of that instead of raising.
     """
 
     _core: AdminCore

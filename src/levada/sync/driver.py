@@ -1,6 +1,6 @@
 """The driver of the blocking API: runs an engine on an I/O thread, and on the threads of users who wait (sync.stepper).
 
-A call on the main thread delays Python's signal handlers (levada.base.signals); their exceptions come out where the call waits. User
+A call on the main thread delays Python's signal handlers (levada.base.signals); their exceptions are raised where the call waits. User
 callbacks and log lines (`engine.deferred`) run only on the I/O thread, in order, without the lock and the baton.
 """
 
@@ -113,7 +113,8 @@ class Driver:
         return threading.get_ident() == self._thread.ident and self._thread.is_alive()
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug.
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug. Starts the I/O thread if it was not
+        started.
 
         Raises IllegalStateError if the calling thread is already doing this client's work: a finalizer runs between any two bytecodes, and
         would wait for its own thread.
@@ -298,7 +299,7 @@ class Driver:
         return waiter.settled
 
     def _check_finished(self, waiter: Waiter) -> None:
-        # In this order: what the end of a client settles is settled before it has finished, and tells more than that the client is closed.
+        # In this order: the end of a client settles promises before it has finished, and their errors say more than that it is closed.
         if self._finished and not waiter.settled:
             self.check_usable()
 
@@ -326,7 +327,7 @@ class Driver:
             try:
                 callback()
             except BaseException as error:
-                # SystemExit too: a callback cannot end the thread that everybody depends on.
+                # SystemExit too: a callback must not end the thread that all calls depend on.
                 self._log_callback_error(error)
             finally:
                 self._calling_back = False

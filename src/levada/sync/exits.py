@@ -1,7 +1,7 @@
 """Ends clients that were never closed when the interpreter exits, within a limited time.
 
 I/O threads are daemons, so that a forgotten client does not keep a program alive; but a producer's unsent records would be lost with them.
-So at exit every running client is told to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
+So at exit every running client has to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
 finalizers of their own. After os._exit and fatal signals nothing of this runs.
 """
 
@@ -54,7 +54,7 @@ def ended(client: Running) -> None:
 
 
 def end_all() -> None:
-    """Let every client end by itself, and wait until all have ended."""
+    """Let every client end by itself, and wait for all of them, together at most EXIT_LIMIT_S seconds."""
     global has_ended
     has_ended = True
     left = list(_running)

@@ -175,9 +175,10 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         max.block.ms. Once that time was not enough, it does not wait again: rows without room fail with BufferExhaustedError.
 
         Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, ClosedError, SerializationError for columns of the
-        wrong type, IllegalStateError for a column that a serializer is for, ValueError when neither key, value nor headers name a column.
-        After the first rows were taken, such an error, for example of a close() meanwhile, fails the remaining rows, and those taken have
-        their own outcomes. Exceptions of reading the data come out as they are; rows read before may have been sent.
+        wrong type, IllegalStateError for a column that a serializer is for, ValueError when neither key, value nor headers name a column,
+        ConfigError for wrong formats. After the first rows were taken, such an error, for example of a close() meanwhile, fails the
+        remaining rows, and those taken have their own outcomes. Exceptions of reading the data are raised as they are; rows read before may
+        have been sent.
         """
         check_formats(self.send_arrow, formats, WRITE_ARGUMENTS)
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
@@ -245,8 +246,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction. Every record that is sent from now on belongs to it, until it is committed or aborted.
 
-        It sends no request, except when the response to the previous transaction's end was lost: then it does what init_transactions() does
-        (timeout: seconds for that, by default max.block.ms). Raises IllegalStateError while a transaction is open.
+        It sends no request, unless the producer needs a new epoch, for example because the response to the previous transaction's end was
+        lost: then it does what init_transactions() does (timeout: seconds for that, by default max.block.ms). Raises IllegalStateError
+        while a transaction is open, and before init_transactions().
         """
         self._driver.call(self._transacting.begin(timeout))
 
@@ -295,20 +297,20 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         The first block calls init_transactions() if the program has not. A program that also reads with a group's committed offsets calls
         that before it reads: until then, a transaction that an earlier run left open keeps the offsets back, and no record arrives.
 
-        timeout: seconds for each step, including offsets that are sent within the block; by default max.block.ms. Exceptions of the calls
-        come out of the block. An exception within the block passes through, unless it is an error of levada and the abort finds out that
-        the producer is fenced: then that error comes out. Within the block commit_transaction() and detach_transaction() raise
+        timeout: seconds for each step, including offsets that are sent within the block; by default max.block.ms. The block raises the
+        exceptions of these calls. An exception within the block passes through, unless it is an error of levada and the abort finds out
+        that the producer is fenced: then that error is raised. Within the block commit_transaction() and detach_transaction() raise
         IllegalStateError; after abort_transaction() the end of the block does nothing.
         """
         return Transaction(self._driver, self._transacting, timeout)
 
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
-        """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin in this or another process.
+        """Deliver every record of the transaction and leave it open. KafkaAdmin ends it, in this or another process.
 
-        Returns a handle for commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can then only be closed; a
-        repeated call returns the same handle. A consumer's offsets that were sent in the transaction are in doubt, as after an abort:
-        consumer.seek_to_committed() waits until it has ended. A transaction that nobody ends is aborted after transaction.timeout.ms.
-        timeout and errors: as in commit_transaction().
+        Returns the handle for commit_detached(handle) and abort_detached(handle) of KafkaAdmin. Afterwards this producer can only be
+        closed; a repeated call returns the same handle. A consumer's offsets that were sent in the transaction are in doubt, as after an
+        abort: consumer.seek_to_committed() waits until the transaction has ended. If nothing ends it, it is aborted after
+        transaction.timeout.ms. timeout and errors: as in commit_transaction(), but TransactionOutcomeUnknownError is not raised.
         """
         return self._driver.call(self._transacting.hand_over(timeout))
 

@@ -68,7 +68,7 @@ class Scan(Generic[K, V]):
         """Return scans of the parts of this scan, in order; together they read the same records. They can be pickled, for other processes.
 
         rows: the maximum number of offsets of a part; there may be fewer records, because of compaction and transactions. bytes: the
-        approximate size of a part in the log, estimated from the first records of each partition. Give one of both. Bounds are looked up at
+        approximate size of a part in the log, estimated from the first records of each partition. Give one of them. Bounds are looked up at
         the brokers once. A part has one partition, or several small ones. Parts have no progress callback. The deserializers must be such
         that they can be pickled.
         """

@@ -54,14 +54,15 @@ class Sending(Generic[K_in, V_in]):
         record is written, or failed when it is not, before on_delivery is called. If send() raises, the sequence has failed with the same
         error.
 
-        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
-        If the cluster refuses the record or a limit is exceeded, the handle and the callback report the error: TimeoutError,
-        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ...
+        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory;
+        a serializer may also wait for its schema registry. If the cluster refuses the record or a limit is exceeded, the handle and the
+        callback report the error: MetadataTimeout, BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError,
+        DeliveryTimeout, ...
 
-        Raises for wrong arguments SerializationError, ValueError and TypeError, and ClosedError after close(). With a transactional.id,
-        IllegalStateError while no transaction is open; TransactionAbortableError when the transaction cannot be committed any more, with
-        the first error as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this producer.
-        A record whose send() raises was not taken (`persisted` "no").
+        Raises for wrong arguments SerializationError, InvalidTopicError, ValueError and TypeError, and ClosedError after close(). With a
+        transactional.id, IllegalStateError while no transaction is open; TransactionAbortableError when the transaction cannot be committed
+        any more, with the first error as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close
+        this producer. A record whose send() raises was not taken (`persisted` "no").
         """
         try:
             if unknown:

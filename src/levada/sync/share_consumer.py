@@ -80,7 +80,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             return self._sharing.subscription()
 
     def unsubscribe(self) -> None:
-        """Leave the group. Records that were returned may still be acknowledged."""
+        """Leave the group, without waiting for the coordinator's answer. Records that were returned may still be acknowledged."""
         with self._sole:
             self._sharing.unsubscribe()
 
@@ -96,7 +96,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
 
         Errors that waiting does not help against are raised, such as UnsupportedVersionError by brokers without share groups. A record that
         does not deserialize raises RecordDeserializationError after the records before it were returned; the record is released, unless the
-        program acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected.
+        program acknowledges error.record in another way. A damaged batch raises CorruptRecordError, and is rejected. Also raises
+        WakeupError, and IllegalStateError without a subscription.
         """
         if unknown:
             raise unknown_keyword(self.poll, unknown)
@@ -199,7 +200,9 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._driver.call(self._sharing.commit(timeout))
 
     def commit_async(self) -> None:
-        """Send acknowledgements like commit(), without waiting. The callback is called with the results later."""
+        """Send acknowledgements like commit(), without waiting. The function of set_acknowledgement_commit_callback() is called with the
+        results later.
+        """
         with self._sole:
             self._sharing.commit_async()
 
@@ -235,9 +238,9 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     def close(self, timeout: float | None = None) -> None:
         """Acknowledge for the last time, leave the group and close the connections. Idempotent.
 
-        With implicit acknowledgement, all returned records are accepted. Brokers give records that are not acknowledged then to other
-        members at once. timeout: seconds, by default 30. The end of a `with` block closes, too; when an exception leaves the block, nothing
-        more is accepted. Then deserializers that have a close() are closed.
+        With implicit acknowledgement, all returned records are accepted, except the last one of a loop that was left. Brokers give records
+        that are not acknowledged then to other members at once. timeout: seconds, by default 30. The end of a `with` block closes, too;
+        when an exception leaves the block, nothing more is accepted. Then deserializers that have a close() are closed.
         """
         self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
 

@@ -65,7 +65,7 @@ class Stepper:
         self._arrived_bytes = 0
         self._wanted = False
 
-    # For everybody
+    # For all threads
 
     def is_within(self) -> bool:
         """Whether the calling thread is in a step, or holds the lock."""
@@ -153,7 +153,8 @@ class Stepper:
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in the calling thread until the event that `waiter` waits for has happened. Return False at once if another thread steps.
+        """Step in the calling thread until the event that `waiter` waits for has happened, the time is over, the wait is interrupted or the
+        client is closed. Return False at once if another thread steps, otherwise True.
 
         limit_ms: the time at which to stop. is_interrupted: returns whether to stop.
         """
@@ -182,7 +183,9 @@ class Stepper:
             self._selectable.wakeup()
 
     def pass_on(self) -> None:
-        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long."""
+        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long, or if much data
+        has arrived, which it reads on while the program processes it.
+        """
         if self.waiting:
             self._wake_next()
         elif self._arrived_bytes >= BUSY_BYTES or self._is_needed():
@@ -191,7 +194,7 @@ class Stepper:
             self._nap.wake()
 
     def _is_needed(self) -> bool:
-        """Whether the I/O thread has to be woken, because it would sleep beyond the next deadline."""
+        """Whether the I/O thread has to be woken: it would sleep beyond the next deadline or for long, or the client is being closed."""
         nap_until_ms = self._nap_until_ms
         return self._deadline_ms < nap_until_ms or self.closing or nap_until_ms > self.now_ms() + LONGEST_NAP_MS
 

@@ -3,7 +3,7 @@
 
 A [c] module: a signal's handler may raise at the first instruction of any Python function, so also of an __exit__(), before that can do
 anything about the transaction. A compiled one has no such instruction, and what a handler raises in the calls that it makes aborts the
-transaction. Interpreted, a program that goes on after such an exception calls abort_transaction().
+transaction. Interpreted, a program that continues after such an exception calls abort_transaction().
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Transaction:
         """Commit offsets of a consumer's group.id within the transaction.
 
         Without `records`, the offsets are those after all returned records, including records of the last poll() that the program has not
-        processed yet. records: one record or several records that poll() has returned; for each partition, the offset after the last of
-        these records is committed.
+        processed yet; with acks(), for each partition that of the first record that is not done. records: one record or several records
+        that poll() has returned; for each partition, the offset after the last of these records is committed.
 
-        What the consumer reads and the producer writes in this block count together, or not at all. After a block that was aborted, call
-        consumer.seek_to_committed(), and read its records again: offsets that would skip them are refused with IllegalStateError. A
-        program that handles the same records again, without reading them, names them in each block, all of them: records that were left
-        out before the first one that it names are skipped. A commit() of the consumer says that the program is done with what it covers.
-        Call init_transactions() of the producer before the first poll: a transaction that an earlier run left open keeps the group's
-        offsets back.
+        The offsets of the consumer and the records of the producer in this block are committed together, or not at all. After a block that
+        was aborted, call consumer.seek_to_committed(), and read its records again: offsets that would skip them are refused with
+        IllegalStateError. A program that handles the same records again, without reading them, names them in each block, all of them:
+        records that were left out before the first one that it names are skipped. A commit() of the consumer says that the program is done
+        with the records before the committed offsets. Call init_transactions() of the producer before the first poll: a transaction that an
+        earlier run left open keeps the group's offsets back.
 
         Raises IllegalStateError also for a consumer with enable.auto.commit, which would commit offsets in any case, for records of
         partitions that are not assigned to it, and for records while acks() is open; TypeError if `records` has something other than

@@ -1,11 +1,11 @@
-"""What consumer.acks() does in both APIs: hands out records one by one, to be acknowledged in any order (ADR 44).
+"""What consumer.acks() does in both APIs: returns records one by one, to be acknowledged in any order (ADR 44).
 
 A call returns records that may be processed now. It polls when there are none, or when the last poll is too long ago. A poll fetches more
-records only when no record is waiting to be handed out; otherwise it does the rest of a poll: the poll interval of the group, rebalances,
+records only when no record is waiting to be returned; otherwise it does the rest of a poll: the poll interval of the group, rebalances,
 automatic commits. Partitions are paused when their first unfinished record is too far behind.
 
-Commits is told which offset no commit may pass. So every commit obeys it: the automatic one, the one before partitions are revoked, the one
-at close(), and the program's own.
+Commits knows the first unfinished record of each partition. No commit of positions passes it: not the automatic one, nor the one before
+partitions are revoked, nor the one at close(), nor commit() without arguments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POLL_EVERY_MS = 1_000
 IDLE_MS = 60_000
 """How long a loop waits in one call."""
 TOLD_MS = 0
-"""A time that has passed: the log was told."""
+"""The value of _finish_by_ms after the warning that a rebalance waits no longer."""
 FINISHING_SHARE = 0.9
 """The part of max.poll.interval.ms for which a rebalance waits for records in progress. The coordinator has been waiting a little longer
 already.
@@ -99,7 +99,7 @@ class Acking:
         self._portion = min(consuming.config.max_poll_records, max(settings.max_unacked // 2, 1))
         self._polled_ms = host.now_ms()
         self._finish_by_ms = NEVER_MS
-        """Until when a rebalance waits for records in progress; NEVER_MS when none is waiting."""
+        """Until when a rebalance waits for records in progress; NEVER_MS when none is waiting, TOLD_MS when it waits no longer."""
         self._leaving: list[PartitionState] = []
         """The partitions that this rebalance takes away."""
         self._is_finishing = False
@@ -115,10 +115,10 @@ class Acking:
         consuming.subscribing.caller.finish = self._finish
         consuming.core.commits.unacked = self.unacked
 
-    # Handing out
+    # Returning records
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[list[AckRecord[Any, Any]]]:
-        """Return records to process; an empty list when the timeout is over. timeout: seconds."""
+        """Return records to process; an empty list when the timeout is over. timeout: seconds. max_records: None for the default."""
         limit = self._portion if max_records is None else positive("max_records", max_records)
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         return (yield from self._until_some(over_ms, limit, self._poll, lambda: False))
@@ -199,7 +199,7 @@ class Acking:
         self._calls += 1
         self.end_hand()
 
-    # Waiting for what was handed out
+    # Waiting for returned records
 
     def wait_empty(self, timeout: float | None) -> CallerFlow[None]:
         """Wait until the program has reported a result for every record that it has, and rejected records are in the dead-letter topic.
@@ -214,7 +214,7 @@ class Acking:
                 return
             if self._host.now_ms() >= over_ms:
                 raise TimeoutError(f"{self.unacked.at_work} records are still at work after {timeout:g} s")
-            # Records that could be handed out do not end the wait: they are not taken here, and other tasks of the loop would not run.
+            # Records that could be returned do not end the wait: they are not taken here, and other tasks of the loop would not run.
             yield from self._attend(min(over_ms, self._next_ms), self._has_changes)
 
     def _finish(self, partitions: Collection[TopicPartition]) -> bool:
@@ -271,7 +271,7 @@ class Acking:
     # What becomes of records
 
     def settle(self) -> None:
-        """Carry out the acknowledgements that the program has made so far."""
+        """Carry out the acknowledgements that the program has made so far, and send rejected records to the dead-letter topic."""
         with self._host.undisturbed():
             self.unacked.settle(self._host.now_ms())
         rejected = self.unacked.take_rejected()

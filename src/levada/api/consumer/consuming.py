@@ -74,7 +74,7 @@ class OpenAcks(Protocol):
     """The part of an open acks() that other calls of its consumer use."""
 
     def settle(self) -> None:
-        """Carry out the acknowledgements that the program has made so far."""
+        """Carry out the acknowledgements that the program has made so far, and send rejected records to the dead-letter topic."""
         ...
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -120,7 +120,7 @@ class Consuming:
         self.reporting = Reporting(config, engine, host, "consumer", self.core)
         self._engine, self._host, self.now_ms = engine, host, host.now_ms
         self._loop: object | None = None
-        """The loop over the consumer that runs. Only its identity matters."""
+        """The Loop that reads; None if none does. Only its identity matters."""
         self.sent = SentOffsets()
         """The offsets that producers' transactions have sent."""
         self.tell_of_commits = CommitsTold(self.core, self.reading, host, self._interceptors, self.log).tell
@@ -205,7 +205,7 @@ class Consuming:
             self.acking.forget(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until resume()."""
+        """Stop fetching and returning records of these partitions until resume()."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         if self.acking is not None:
@@ -213,7 +213,7 @@ class Consuming:
         self.reading.change(lambda core, _: core.subscription.pause(wanted))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of paused partitions again, from their positions on."""
+        """Fetch and return records of paused partitions again, from their positions on."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         self.reading.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
@@ -295,15 +295,15 @@ class Consuming:
         return batch
 
     def enter_loop(self, loop: object) -> None:
-        """Note which loop reads from now on. If another loop was reading, it counts as ended."""
+        """Note which iteration over the consumer reads from now on. If another one was reading, that one counts as ended."""
         if loop is not self._loop:
             self.leave_loop()
             self._loop = loop
 
     def leave_loop(self, loop: object | None = None) -> None:
-        """Remove the end offsets that a loop has set for partitions (stop.at.end), because the loop has ended.
+        """Remove the end offsets that an iteration over the consumer has set for partitions (stop.at.end), because it has ended.
 
-        loop: has an effect only if this loop is the one that reads; None ends any loop.
+        loop: has an effect only if this iteration is the one that reads; None ends any.
         """
         if self._loop is not None and (loop is None or loop is self._loop):
             self._loop = None
@@ -328,16 +328,16 @@ class Consuming:
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offset of each partition that is committed by default: after the last returned record or, with acks(), that of the
-        first unfinished one.
+        first record that is not done.
         """
         self._settle()
         return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 
     def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the offset that a transaction commits for each partition: after the last of these records, or after all returned records
-        if `records` is None.
+        """Note that a transaction sends offsets of this consumer, and return them by partition: the offset after the last of these records,
+        or after all returned records if `records` is None.
 
-        sending: the transaction's sending of offsets.
+        sending: the transaction. Raises IllegalStateError if that would skip records after an aborted transaction.
         """
         found = None if records is None else self._spans(records, "send_offsets()")
         offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
@@ -350,7 +350,7 @@ class Consuming:
         return offsets
 
     def _note_abort(self) -> None:
-        """If a transaction that had sent offsets was aborted, note the positions at this time."""
+        """If a transaction of this process was aborted since the last call, note the positions at this time."""
         if self.sent.lacks_abort:
             self.sent.note_abort(self._reads())
 
@@ -420,7 +420,7 @@ class Consuming:
         return self._host.change(lambda _: self.core.commits.begin(self._given() if wanted is None else wanted, callback))
 
     def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
-        """Return the committed offsets of the group."""
+        """Return the committed offsets of the group for these partitions; None for a partition without one."""
         wanted = topic_partitions(partitions)
         return self._timed(self.core.counters.committed, self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets"))
 

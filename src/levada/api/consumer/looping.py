@@ -38,7 +38,7 @@ class Loop:
         return self._consuming.iterate((yield from self.read(now_ms)))
 
     def read(self, now_ms: int) -> CallerFlow[ConsumerRecords[Any, Any]]:
-        """Poll once, and check whether the loop is over."""
+        """Poll once, check whether the loop is over, and return the records. With stop.at.end, first look up the ends of new partitions."""
         consuming = self._consuming
         consuming.enter_loop(self)
         if self._stops_at_end:

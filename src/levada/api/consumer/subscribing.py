@@ -76,7 +76,7 @@ class Subscribing:
         try:
             yield from self.caller.commit(commit_ms)
         finally:
-            # Where this is broken off the consumer reads on, and what it reads then is committed by another one.
+            # If this is interrupted, the consumer reads on, and needs another commit for what it reads then.
             self.caller.forget_commit()
         try:
             yield from self._give_up()

@@ -191,7 +191,9 @@ class Interrupted:
         self._ending_s = ending_s
 
     def __call__(self, record: AnyRecord) -> object:
-        """Call the handler. Raises TimeoutError, and ends the process if that does not end the handler."""
+        """Call the handler. Raises TimeoutError, and ends the process if that does not end the handler; without alarms (Windows), ends it
+        at once.
+        """
         has_alarms = hasattr(signal, "setitimer")  # Windows has none.
         faulthandler.dump_traceback_later(self._seconds + (self._ending_s if has_alarms else 0), exit=True, file=_STDERR)
         try:
