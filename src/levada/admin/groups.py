@@ -126,10 +126,11 @@ def delete_groups(groups: Collection[str], attempts: Attempts, finder: Coordinat
 def remove_members(
     group: str, instance_ids: Iterable[str] | None, reason: str, attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, None]]:
-    """Remove members from a group (KIP-345). reason: a text for the broker's log.
+    """Remove members from a group (KIP-345). Return a dict that maps each removed member to None: its group.instance.id, or its member id
+    if it has none.
 
-    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none. instance_ids: the
-    group.instance.ids of static members; None for all members, whose ids are requested first.
+    instance_ids: the group.instance.ids of static members; None for all members, whose ids are requested first. reason: a text for the
+    broker's log.
     """
     if instance_ids is None:
         leavers = yield from _all_members(group, attempts, finder, spawn)

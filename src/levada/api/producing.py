@@ -208,7 +208,7 @@ class Producing:
             return self._placed(record, count)
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
-        """Wait until metadata has a topic, and return the topic's queues. A callback does not wait."""
+        """Wait until metadata has a topic, at most max.block.ms, and return the topic's queues. A callback does not wait."""
         self.check_usable()
         deadline_ms = self.core.appending.deadline_ms(may_wait=not self._host.in_callback)
         return self.core.appending.await_topic(topic_name(topic), None, deadline_ms)

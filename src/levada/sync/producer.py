@@ -263,31 +263,34 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         Until the transaction has ended, consumers of the group cannot learn where to begin. So a program that may have been killed within a
         transaction calls init_transactions(), which aborts that transaction, before it reads.
 
-        offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group without members.
-        timeout: seconds, by default max.block.ms. Raises TransactionAbortableError when the offsets were refused, for example because the
-        member has lost its partitions, or not stored in time: then the transaction can only be aborted. Raises IllegalStateError outside of
-        a transaction.
+        offsets: for each partition, the offset of the next record to read. group: a consumer's group_metadata(), or the id of a group
+        without members. timeout: seconds, by default max.block.ms. Raises TransactionAbortableError when the offsets were refused, for
+        example because the member has lost its partitions, or not stored in time: then the transaction can only be aborted. Raises
+        IllegalStateError outside of a transaction.
         """
         self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Wait until every record of the transaction is acknowledged, then commit it: readers see all of it, or nothing.
+        """Wait until every record of the transaction is acknowledged, then commit it: readers with isolation.level=read_committed see all
+        of it, or nothing.
 
         timeout: seconds, by default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as
-        the cause: call abort_transaction(). ProducerFencedError: another producer has taken over, close this one. TimeoutError: not every
-        record was acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat
-        the call to find out, or go on with begin_transaction(), as the error says. On Kafka 4.0 or newer a fenced producer may learn that
-        only from abort_transaction(), as in Java: until then its records, and this call, fail with errors that are not fatal.
+        the cause: call abort_transaction(). ProducerFencedError: another producer has taken over, or the transaction was open for longer
+        than transaction.timeout.ms; close this producer. TimeoutError: not every record was acknowledged in time; the transaction is still
+        open. TransactionOutcomeUnknownError: it may be committed or not; repeat the call to find out, or continue with begin_transaction(),
+        as the error says. On Kafka 4.0 or newer a fenced producer may learn that only from abort_transaction(), as in Java: until then its
+        records, and this call, fail with errors that are not fatal.
         """
         self._driver.call(self._transacting.commit(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records that were not sent yet fail.
 
-        timeout: seconds, by default max.block.ms. Raises ProducerFencedError when another producer has taken over; TimeoutError and
-        TransactionOutcomeUnknownError (the transaction is not committed), after which the call may be repeated. After a commit with an
-        unknown outcome it aborts the transaction, or raises IllegalStateError if that was committed; if the coordinator does not know any
-        more, it raises ProducerFencedError, or a TransactionOutcomeUnknownError after which begin_transaction() is possible.
+        timeout: seconds, by default max.block.ms. Raises ProducerFencedError when another producer has taken over, or the transaction was
+        open for longer than transaction.timeout.ms; TimeoutError and TransactionOutcomeUnknownError (the transaction is not committed),
+        after which the call may be repeated. After a commit with an unknown outcome it aborts the transaction, or raises IllegalStateError
+        if that was committed; if the coordinator does not know any more, it raises ProducerFencedError, or a TransactionOutcomeUnknownError
+        after which begin_transaction() is possible.
         """
         self._driver.call(self._transacting.abort(timeout))
 

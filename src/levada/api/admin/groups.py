@@ -108,10 +108,10 @@ def remove_members_from_consumer_group(
     reason: str = "",
     timeout: float | None = None,
 ) -> Operation[dict[str, None]]:
-    """Remove members from a group at once (KIP-345). A consumer that still runs joins the group again with its next poll.
+    """Remove members from a group at once (KIP-345). A consumer that still runs joins the group again with its next poll. Return a dict
+    that maps each removed member to None: its group.instance.id, or its member id if it has none.
 
-    Return a dict that maps each removed member to None: its group.instance.id, or its member id if it has none. group_instance_ids: those
-    of static members; None removes all members of the group. reason: a text for the broker's log.
+    group_instance_ids: names static members; None removes all members of the group. reason: a text for the broker's log.
 
     Raises GroupError for a member or a group that does not exist, UnsupportedVersionError on brokers before 2.4. `outcomes` of the error is
     by group.instance.id, or by member id for members without one. Brokers before 4.4 may know only members of the classic protocol.
