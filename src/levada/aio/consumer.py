@@ -65,9 +65,9 @@ T = TypeVar("T")
 class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records as a member of a group, or of assigned partitions. See levada.KafkaConsumer; calls that wait are coroutines.
 
-    It is created in a running event loop, and one task of that loop at a time may use it (otherwise ConcurrentUseError); wakeup() and
-    metrics() may be called from anywhere. on_reset is called in the event loop. A cancelled call neither skips nor repeats records. Data of
-    more than 512 KiB are decoded in the loop's executor, and schema registries are asked there.
+    It is created in a running event loop, and one task of that loop at a time may use it (calls that wait raise ConcurrentUseError
+    otherwise); wakeup() and metrics() may be called from anywhere. on_reset is called in the event loop. A cancelled call neither skips nor
+    repeats records. Data of more than 512 KiB are decoded in the loop's executor, and schema registries are asked there.
     """
 
     @ConsumerConfig.in_help
@@ -225,11 +225,12 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         has moved past records that are not visible, such as aborted ones, and while brokers cannot be reached or do not answer; then a
         warning with the cause is logged once.
 
-        Errors that waiting does not help against are raised: a topic that may not be read; a partition of assign() that does not exist; an
-        address at which no Kafka broker answers; a group that does not accept the consumer. Damaged data (CorruptRecordError) and records
-        that do not deserialize (RecordDeserializationError; DeadLetterError if they cannot be written to the dead-letter topic) are raised
-        after the records before them were returned, and again until seek() moves past them. With auto.offset.reset=none, positions that are
-        missing or not valid raise NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
+        Errors that waiting does not help against are raised: a topic that may not be read; a partition of assign() that does not exist and
+        is not created; an address at which no Kafka broker answers; a group that does not accept the consumer. Damaged data
+        (CorruptRecordError) and records that do not deserialize (RecordDeserializationError; DeadLetterError if they cannot be written to
+        the dead-letter topic) are raised after the records before them were returned, and again until seek() moves past them. With
+        auto.offset.reset=none, positions that are missing or not valid raise NoOffsetForPartitionError, OffsetOutOfRangeError,
+        LogTruncationError or TopicRecreatedError.
 
         Also raises WakeupError, errors of a rebalance listener, and IllegalStateError if there is nothing to read or while acks() is open.
         """

@@ -78,10 +78,10 @@ def delete_consumer_group_offsets(
 def list_share_group_offsets(
     admin: AdminCore, /, group_ids: Mapping[str, Iterable[TopicPartition | PartitionInfo] | None], *, timeout: float | None = None
 ) -> Operation[dict[str, ShareOffsets]]:
-    """Return the offsets of share groups by group id.
+    """Return the offsets of share groups by group id. A group that does not exist has none.
 
-    group_ids: the partitions of each group; None for all partitions that the group has begun to read. Raises GroupError
-    (GROUP_ID_NOT_FOUND), UnsupportedVersionError on brokers before 4.1.
+    group_ids: the partitions of each group; None for all partitions that the group has begun to read. Raises UnsupportedVersionError on
+    brokers before 4.1.
     """
     flow = share_offsets.list_share_offsets(admin_arguments.offsets_wanted(group_ids), *admin.about_groups())
     return admin.operation(flow, "list share group offsets", timeout)
