@@ -11,7 +11,9 @@ from levada.errors import KafkaError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM and return 0. If the broker cannot start, print one sentence on stderr and return 1."""
+    """Serve until Ctrl-C or SIGTERM and return 0. If the broker cannot start, or cannot store its data at the end, print one sentence on
+    stderr and return 1.
+    """
     options = _parser().parse_args(arguments)
     listening = Listening(options.host, options.port, insecure=options.insecure_listen)
     try:

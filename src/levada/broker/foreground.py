@@ -34,7 +34,7 @@ _INSTEAD = {
     "log.dirs": "--data-dir",
     "sasl.enabled.mechanisms": "--users",
 }
-"""For each setting that follows from how a broker is started: what to give instead."""
+"""What to give instead of a setting that follows from how a broker is started, if there is something."""
 _WORDS: Mapping[str, bool] = {"true": True, "false": False}
 
 
@@ -42,8 +42,9 @@ class Listening(NamedTuple):
     """The address of a broker and the rules for its clients.
 
     certificate, key: PEM files with the broker's certificate and private key, for TLS. client_authorities: a PEM file with CAs; clients
-    need a certificate of one of them. users: passwords by user name; if given, clients have to log in. insecure: whether other machines may
-    reach a broker whose clients need not log in.
+    need a certificate of one of them. Without `certificate` there is no TLS, and these have no effect. users: passwords by user name; if
+    given, clients have to log in. insecure: whether other machines may reach the broker even if its clients need neither a certificate nor
+    a login over TLS.
     """
 
     host: str = "127.0.0.1"
@@ -59,10 +60,11 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
     """Run a broker until Ctrl-C or SIGTERM, both of which raise KeyboardInterrupt.
 
     data_dir: the folder for all data; None keeps all data in memory. settings: broker settings by Kafka's names in snake_case, including
-    node_id and broker_rack. tell: called with the broker's address when it accepts connections.
+    node_id (as text) and broker_rack. tell: called with the broker's address when it accepts connections.
 
-    Raises ConfigError, ConnectError if the port is taken, and IllegalStateError if another broker uses the folder. A TlsFileError
-    (ConfigError) names the file that cannot be used; an InsecureListenError (ConfigError) says that the host is not allowed.
+    Raises ConfigError, ConnectError if the broker cannot listen at the address, IllegalStateError if another broker uses the folder or its
+    content cannot be read, and BrokerError if the disk fails. A TlsFileError (ConfigError) names the file that cannot be used; an
+    InsecureListenError (ConfigError) says that the host is not allowed.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     others = {name: value for name, value in settings.items() if name not in (_NODE_ID, _RACK)}
@@ -91,9 +93,11 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
 
 
 def setting(text: str) -> tuple[str, object]:
-    """Split NAME=VALUE into a setting's name in snake_case and its value, which is converted to the setting's type. NAME is Kafka's name.
+    """Split NAME=VALUE into a setting's name in snake_case and its value. NAME is Kafka's name. The value is converted to the type of the
+    attribute of BrokerSettings; without such an attribute, or if it is neither true nor false for a boolean, it stays text.
 
-    Raises ConfigError for an unknown name or an invalid value.
+    Raises ConfigError for an unknown name, for a setting that follows from how the broker is started, and for a value that is no number if
+    one is needed.
     """
     name, _, value = text.partition("=")
     return _setting(name.strip(), value)

@@ -77,8 +77,9 @@ class Cluster:
 
     random: the source of ids; the same seed gives a cluster the same ids. nodes: all registered nodes by id, with their addresses at the
     first listener. stopped: the ids of the nodes that are down. now_ms: the time of the last step of any node. metadata_offset: a number
-    that grows when the metadata changes. controller_epoch: 1 at first; it grows when the node of the controller is stopped. authorizer:
-    None if everybody may do everything.
+    that grows each time the topics are stored, and when a node is unregistered. controller_epoch: 1 at first; it grows when the node of the
+    controller is stopped. authorizer: None if everybody may do everything. settings: the broker settings with the changes for all nodes,
+    but without those for single nodes.
     """
 
     def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
@@ -192,8 +193,8 @@ class Cluster:
     ) -> Topic:
         """Check the parameters of a new topic; return a Topic that does not yet belong to the cluster.
 
-        assignment: the replicas of each partition, in place of `partitions` and `replication_factor`. Raises BrokerError or ConfigError
-        with the reason.
+        partitions, replication_factor: DEFAULT stands for num.partitions and default.replication.factor. assignment: the replicas of each
+        partition, in place of these two. Raises BrokerError or ConfigError with the reason.
         """
         check_topic_name(name)
         check_may_exist(name)
@@ -265,7 +266,7 @@ class Cluster:
             self.internal_topics.placement(topic.name).end()
 
     def restore(self) -> None:
-        """Load the stored topics, after all nodes have joined."""
+        """Load the stored topics and elect their leaders, after all nodes have joined. Raises BrokerError if files cannot be used."""
         for stored in self._storage.topics():
             topic = self._topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
             self._keep(topic)
@@ -301,13 +302,15 @@ class Cluster:
         )
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """Change a topic's settings."""
+        """Replace a topic's settings and store them. Raises BrokerError if the disk fails."""
         topic.configure(config, self._nodes_with_changes())
         self._keep_topics()
 
     def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a node, or of all nodes if node_id is None. changes: all dynamic settings that are to be in
-        effect.
+        """Replace the dynamic settings of a node or, if node_id is None, the cluster-wide defaults, which a node's own settings override.
+
+        changes: all dynamic settings of this level, by Kafka's names; those that are not named are removed. Raises BrokerError if the disk
+        fails.
         """
         name = _ALL_BROKERS if node_id is None else str(node_id)
         brokers = {known: kept for known, kept in {**self._broker_changes, name: dict(changes)}.items() if kept}
@@ -359,7 +362,9 @@ class Cluster:
         return self._metrics.get(name) or ClientMetricsConfig(self.settings)
 
     def configure_metrics(self, name: str, config: ClientMetricsConfig) -> None:
-        """Set a client metrics subscription. If the config has no settings, the subscription is deleted."""
+        """Set a client metrics subscription, which is not stored. If the config has no settings, the subscription is deleted. Clients get
+        the metrics of all subscriptions together.
+        """
         self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
         self.telemetry.wanted = combined(self._metrics.values())
 
@@ -425,7 +430,9 @@ class Cluster:
         self._bring_up_to_date(partition)
 
     def remove(self, topic: Topic) -> None:
-        """Delete a topic, its records, and the offsets that groups have committed for it."""
+        """Delete a topic, its records, and the committed offsets and share states that groups have for it. With an internal topic, its
+        coordinators lose their state. Raises BrokerError if the disk fails.
+        """
         self._keep_topics(without=topic)
         if topic.is_internal:
             self.internal_topics.delete(topic.name)
@@ -448,7 +455,9 @@ class Cluster:
     # Replication
 
     def replicate(self, partition: Partition) -> None:
-        """Let the followers of a partition fetch the records that they do not have. Nodes that are down or paused fetch nothing."""
+        """Let the followers of a partition fetch the records that they do not have; nodes that are down or paused fetch nothing. Then
+        advance the high watermark, and complete a reassignment whose target nodes are in sync.
+        """
         was_under_way = partition.reassignment is not None
         partition.replicate(self._following, self.now_ms)
         if was_under_way and partition.reassignment is None:
@@ -459,7 +468,7 @@ class Cluster:
             self.notify_watchers(partition)
 
     def pause_replication(self, node_id: int) -> None:
-        """Stop a node's followers from fetching. Partitions that the node leads are not affected."""
+        """Let all followers catch up, and then stop those of a node from fetching. Partitions that the node leads are not affected."""
         self._replicate_all()
         self._paused.add(node_id)
         self._update_following()
@@ -480,7 +489,9 @@ class Cluster:
                 self._bring_up_to_date(partition)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node. Other nodes become the leaders of its partitions and take over its coordinators."""
+        """Mark a node as down. Nodes that are up take over its coordinators and lead its partitions. A partition without an in-sync replica
+        on them has no leader, unless unclean.leader.election.enable is set.
+        """
         self.controller_epoch += node_id == self.controller_id
         self.stopped.add(node_id)
         self._update_following()
@@ -503,7 +514,9 @@ class Cluster:
         self.metadata_offset += 1
 
     def start_node(self, node_id: int) -> None:
-        """Start a node. Its followers catch up, and it becomes the leader of those of its partitions that have no leader."""
+        """Mark a node as up and registered. Its followers catch up. Partitions without a leader elect one if this is possible now, and
+        coordinators leave nodes that are down.
+        """
         if node_id in self._unregistered:
             self.nodes[node_id] = self._unregistered.pop(node_id)
         self.stopped.discard(node_id)
@@ -536,9 +549,10 @@ class Cluster:
 
     def watch(self, changed: Callable[[Partition], None]) -> None:
         """Register a callback. It is called with a partition when the partition was deleted, or when its leader, its ISR or its high
-        watermark has changed.
+        watermark may have changed.
 
-        Requests that wait for the partition may then have to be answered. Appends do not call it, because the leader's node knows of them.
+        Requests that wait for the partition may then have to be answered. The leader's node knows of appends by itself: they call the
+        callback only with replica.selector.class, for consumers that wait at followers.
         """
         self._watchers.append(changed)
 

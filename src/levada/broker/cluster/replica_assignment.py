@@ -38,8 +38,8 @@ def check_replication_factor(factor: int, alive: Collection[int]) -> int:
 
 
 def place(partitions: int, factor: int, alive: Sequence[int]) -> list[tuple[int, ...]]:
-    """Choose the replicas of each partition round-robin, so that the nodes lead about equally many partitions. factor: the number of
-    replicas per partition.
+    """Choose the replicas of each partition of a topic round-robin, beginning with the first node, so that the nodes lead about equally
+    many partitions of the topic. factor: the number of replicas per partition.
     """
     return [tuple(alive[(index + replica) % len(alive)] for replica in range(factor)) for index in range(partitions)]
 

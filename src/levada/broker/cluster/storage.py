@@ -1,4 +1,4 @@
-"""The port by which a cluster reads and writes what has to survive a restart. In memory nothing is kept; broker/disk keeps files."""
+"""The interface by which a cluster reads and writes what has to survive a restart. In memory nothing is kept; broker/disk keeps files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LogDir(NamedTuple):
 
 
 class ClusterStorage(Protocol):
-    """Stores the state of a cluster, so that it survives a restart."""
+    """Stores a cluster's state, so that it survives a restart. The methods raise BrokerError (KAFKA_STORAGE_ERROR) if the disk fails."""
 
     @property
     def coordinators(self) -> CoordinatorLogs | None:

@@ -30,7 +30,9 @@ _MOST_TIMES_LARGER = 64
 
 
 class Subscription(NamedTuple):
-    """The metrics that clients are to push. metrics: prefixes of metric names; "" matches all names, an empty tuple matches none."""
+    """The metrics that clients are to push. metrics: prefixes of metric names; "" matches all names, an empty tuple matches none.
+    interval_ms: the push interval. delta: whether totals count from the previous push.
+    """
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = DEFAULT_INTERVAL_MS
@@ -65,7 +67,7 @@ class _Instance:
 
 
 class ClientTelemetry:
-    """Receives the metrics that clients push (KIP-714). wanted: the subscription for all clients. pushed: all pushes, in order."""
+    """Receives the metrics that clients push (KIP-714). wanted: the subscription for all clients. pushed: all accepted pushes, in order."""
 
     def __init__(self, max_bytes: int, new_id: Callable[[], UUID]) -> None:
         self.max_bytes = max_bytes
@@ -81,8 +83,8 @@ class ClientTelemetry:
     def ask(self, client_instance_id: UUID, now_ms: int) -> tuple[UUID, int]:
         """Handle GetTelemetrySubscriptions. Returns the client's instance id, which is new if the client has none, and its subscription id.
 
-        A client may ask once per push interval, or at once if the subscription has changed or the last push was answered with an error that
-        requires it. Otherwise BrokerError is raised.
+        A client may ask when the push interval has passed since it last asked or pushed, or at once if the subscription has changed or the
+        last push was answered with an error that requires it. Otherwise BrokerError (THROTTLING_QUOTA_EXCEEDED) is raised.
         """
         known = self._new_id() if client_instance_id == NO_ID else client_instance_id
         instance = self._instance(known)
@@ -95,8 +97,8 @@ class ClientTelemetry:
         return known, instance.subscription_id
 
     def push(self, push: Pushed, codec: int, now_ms: int) -> None:
-        """Handle PushTelemetry. push.metrics: the metrics as they were sent, compressed. codec: the number of the compression codec. Raises
-        BrokerError.
+        """Handle PushTelemetry: decompress the metrics and add them to `pushed`. push.metrics: the metrics as they were sent, compressed.
+        codec: the number of the compression codec. Raises BrokerError with Kafka's error code.
         """
         if push.client_instance_id in RESERVED_IDS:
             raise BrokerError("the client has no instance id", code=ErrorCode.INVALID_REQUEST)

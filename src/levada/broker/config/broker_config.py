@@ -125,12 +125,12 @@ class DescribedSetting(NamedTuple):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the setting cannot be changed under this name."""
+        """Whether the response calls the setting read-only, as in Kafka: it is fixed or unknown, or its name has a listener's prefix."""
         return self.setting is None or self.setting.update is Update.FIXED or self.name != base_name(self.name)
 
     @property
     def documentation(self) -> str:
-        """A text that says whether the setting has any effect in this broker, and how it can be changed."""
+        """A text that says whether the setting has any effect here, and how it can be changed; "" for a setting unknown to Kafka."""
         if self.setting is None:
             return ""
         name = base_name(self.name)
@@ -156,7 +156,9 @@ def settings_of_all(layers: Layers) -> Iterator[DescribedSetting]:
 
 
 def origins(layers: Layers, name: str) -> list[Origin]:
-    """Return the values of a setting and its synonyms, beginning with the one in effect. The list is empty if the setting has no value."""
+    """Return the values of a setting and its synonyms, from the layer with the highest priority on, but without those before the first
+    value of the setting itself. The list is empty if the setting itself has no value.
+    """
     base = base_name(name)
     names = _SAME.get(name) or ((name,) if base == name else (name, base))
     own, shared, started = layers
@@ -211,8 +213,8 @@ def _our_own() -> frozenset[str]:
 class BrokerConfig(ResourceConfig):
     """The dynamic settings of one broker, or of all brokers if is_shared is True.
 
-    settings: the settings of the broker that handles the request, as they are now. Raises INVALID_REQUEST (BrokerError) for a setting that
-    cannot be changed.
+    settings: the settings of the broker that handles the request, as they are now. overrides: all dynamic settings after the change. Raises
+    INVALID_REQUEST (BrokerError) for a setting that cannot be changed, and for an invalid value.
     """
 
     WHAT = "broker"
@@ -224,7 +226,7 @@ class BrokerConfig(ResourceConfig):
         self._check_together()
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
-        """Return the config of the same broker, or of all brokers, with other dynamic settings."""
+        """Return the config of the same broker, or of all brokers, with other dynamic settings. Raises INVALID_REQUEST (BrokerError)."""
         return type(self)(self._settings, overrides, is_shared=self.is_shared)
 
     def setting(self, name: str) -> Setting | None:

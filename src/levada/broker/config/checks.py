@@ -114,7 +114,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def boolean() -> Check:
-    """Return a check for the words true and false."""
+    """Return a check for the words true and false, in upper or lower case."""
 
     def check(text: str) -> bool:
         if text.lower() not in ("true", "false"):

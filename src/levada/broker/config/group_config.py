@@ -96,8 +96,8 @@ class GroupConfig(ResourceConfig):
 
     @property
     def share_reset_by_ms(self) -> int | None:
-        """How long before the present time the records are with which a share group begins, in ms; None unless share.auto.offset.reset is
-        by_duration.
+        """The duration in ms if share.auto.offset.reset is by_duration: a share group begins with the first record that is not older. None
+        otherwise.
         """
         text = self.text("share.auto.offset.reset")
         return duration_ms(text.removeprefix(_BY_DURATION)) if text.startswith(_BY_DURATION) else None

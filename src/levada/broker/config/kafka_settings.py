@@ -65,7 +65,7 @@ def find_setting(name: str) -> KafkaSetting | None:
 
 
 def base_name(name: str) -> str:
-    """Return a setting's name without a listener's prefix."""
+    """Return a setting's name without a listener's prefix, and without the mechanism's prefix that may follow it."""
     found = _LISTENER.fullmatch(name)
     if found is None:
         return name

@@ -63,7 +63,7 @@ HOW_IT_IS_STARTED = frozenset(
         "sasl.enabled.mechanisms",
     }
 )
-"""Settings whose values follow from how a broker is started. They cannot be given."""
+"""Settings whose values follow from how a broker is started. BrokerSettings.of() refuses them."""
 
 _IN_OTHER_UNITS = {
     "log_retention_hours": ("log_retention_ms", 3_600_000),
@@ -71,7 +71,9 @@ _IN_OTHER_UNITS = {
     "log_roll_hours": ("log_roll_ms", 3_600_000),
     "log_roll_jitter_hours": ("log_roll_jitter_ms", 3_600_000),
 }
-"""Settings in other units, which count unless the one in milliseconds is given. Of two for the same setting, the later one counts."""
+"""Settings in other units, which count unless the one in milliseconds is given. Of two for the same setting, the one that is later in this
+table counts.
+"""
 
 
 class Layers(NamedTuple):
@@ -87,21 +89,21 @@ class Layers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
+    """One attribute per broker setting that is used here; most `log_` settings are the defaults of the topic settings without that prefix.
 
     group_initial_rebalance_delay_ms is 0, not Kafka's 3,000, so that tests need not wait.
 
     transaction_version, group_version and share_version are features of the cluster in Kafka (KIP-890, KIP-848, KIP-932). With
-    transaction_version 0 or 1, transactions behave as in Kafka 3.9. With group_version 0 there are no consumer groups, with share_version 0
-    no share groups. client_telemetry stands for a plugin in metric.reporters that receives client metrics (KIP-714). Without such a plugin
-    Kafka does not offer the APIs for them.
+    transaction_version 0 or 1, transactions behave as in Kafka 3.9. With group_version 0 there are no consumer groups of KIP-848, with
+    share_version 0 no share groups. client_telemetry stands for a plugin in metric.reporters that receives client metrics (KIP-714).
+    Without such a plugin Kafka does not offer the APIs for them.
 
     authorizer_class_name: with STANDARD_AUTHORIZER, ACLs decide what users may do. Without it, everybody may do everything. super_users,
     such as "User:admin;User:ops", may always do everything.
 
     connections_max_login_ms: time limit for the TLS handshake and the login of a connection; Kafka has only connections_max_idle_ms.
     queued_max_request_bytes: approximate memory limit for the unfinished requests of all connections, -1 for no limit as in Kafka.
-    sasl_server_max_receive_size: the largest request before the login.
+    sasl_server_max_receive_size: the largest request before the login, in bytes.
     """
 
     num_partitions: int = 1
@@ -200,7 +202,8 @@ class BrokerSettings:
     def of(cls, **settings: Any) -> BrokerSettings:
         """Make settings from keyword arguments: the attributes of this class, and all other settings of Kafka in snake_case.
 
-        Raises ConfigError for an unknown setting and suggests the most similar name.
+        Raises ConfigError for an unknown setting (with the most similar name), an invalid value, or a setting that follows from how the
+        broker is started.
         """
         attributes = {name: value for name, value in settings.items() if name in ATTRIBUTES}
         for name, (attribute, unit) in _IN_OTHER_UNITS.items():

@@ -122,8 +122,8 @@ class TopicConfig(ResourceConfig):
 
     @property
     def roll_ms(self) -> int:
-        """The time after which a new segment begins, in ms. It is at most max.compaction.lag.ms, because the active segment is not
-        compacted.
+        """The time after which a new segment begins, in ms. For a compacted topic it is at most max.compaction.lag.ms, because the active
+        segment is not compacted.
         """
         segment_ms = self.integer("segment.ms")
         return min(segment_ms, self.max_compaction_lag_ms) if self.is_compacted else segment_ms
