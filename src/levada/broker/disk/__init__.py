@@ -2,7 +2,7 @@
 
 data_dir/
   .lock                     locked while a broker uses the folder
-  cluster.json              the cluster's id, its topics, and which producer ids may have been used
+  cluster.json              the cluster's id, topics, settings, users, quotas, tokens and ACLs, and which producer ids may have been used
   coordinators/             __consumer_offsets-N, __transaction_state-N, __share_group_state-N: the coordinators' records
   node-1/                   one for each node
     meta.properties         and the checkpoints of its logs

@@ -54,7 +54,7 @@ class CoordinatorFiles(CoordinatorLogs):
         self._files: dict[TopicPartition, ReplicaFolder] = {}
 
     def read(self) -> Iterator[CoordinatorWrite]:
-        """Yield all stored writes, partition by partition."""
+        """Load the files of all partitions, and yield the stored writes, partition by partition."""
         for folder in sorted(self._path.glob("*-*")) if self._path.is_dir() else ():
             topic, _, number = folder.name.rpartition("-")
             if number.isdecimal():

@@ -83,7 +83,7 @@ class DataDir:
         return _topics_in(self._kept)
 
     def keep_topics(self, topics: Iterable[StoredTopic]) -> None:
-        """Store the list of topics, in place of the former one."""
+        """Store the list of all topics, in place of the former list."""
         kept = [
             {"name": topic.name, "id": str(topic.id), "config": topic.overrides, "assignment": [list(nodes) for nodes in topic.assignment]}
             for topic in topics
@@ -105,7 +105,7 @@ class DataDir:
         return _acls_in(self._kept)
 
     def keep_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Store the list of ACLs, in place of the former one."""
+        """Store the list of all ACLs, in place of the former list."""
         self._keep({"acls": [[*pattern, *entry] for pattern, entry in bindings]})
 
     def files(self, node_id: int, name: TopicPartition, topic_id: UUID, config: TopicConfig) -> ReplicaFolder:
@@ -197,7 +197,9 @@ class _NodeDir:
         self.files: dict[TopicPartition, ReplicaFolder] = {}
 
     def close(self) -> None:
-        """Close all logs, even if some of them fail, and then write the file that marks a clean shutdown. Raises the last error."""
+        """Close all logs, even if some of them fail. Then store their end offsets and high watermarks, and write the file that marks a
+        clean shutdown. If a log cannot be closed, raise the last error instead.
+        """
         with ExitStack() as closing:
             for files in self.files.values():
                 closing.callback(files.close)
@@ -249,7 +251,7 @@ class _Home:
 
     @property
     def was_finished(self) -> bool:
-        """Whether the broker that wrote the log before was closed, so that the log is flushed."""
+        """Whether the broker that wrote the log before was closed, so that the log is flushed and has its indexes."""
         return self._node.was_finished
 
     @property
@@ -275,7 +277,7 @@ class _Home:
         self._node.files[self._name] = files
 
     def leave(self) -> None:
-        """Remove the replica from the node's list of files and from its checkpoints, because the replica was deleted or moved."""
+        """Stop tracking the replica's files and remove its checkpoints. The files themselves are not deleted."""
         self._node.forget(self._name)
 
     def at(self, node_id: int) -> Self:

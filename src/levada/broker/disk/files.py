@@ -31,9 +31,11 @@ def storing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Replace the content of a file at once: after a crash the file has either its old or its new content.
+    """Replace the content of a file at once: after a crash the file has either its old or its new content. Raises BrokerError if the disk
+    fails.
 
-    lasting: flush the file to the disk before returning. It may be False for content that can be computed again.
+    lasting: flush the file to the disk before returning. If False, which is for content that can be computed again, the file may be damaged
+    after a crash of the whole machine.
     """
     temporary = path.with_name(path.name + TEMPORARY)
     with storing(path):
@@ -72,7 +74,7 @@ def sync_folder(path: Path) -> None:
 
 def lock(path: Path) -> IO[bytes]:
     """Lock a file. The lock ends when the returned file is closed. Raises IllegalStateError if another broker, in this or another process,
-    has the lock.
+    has the lock, and BrokerError if the file cannot be opened.
     """
     with storing(path):
         file = os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b")

@@ -60,7 +60,8 @@ class SnapshotEntry(NamedTuple):
     """The state of one producer in a producer snapshot.
 
     offset_delta: the difference between the last and the first offset of the producer's last batch. open_from: the first offset of its open
-    transaction, -1 if none is open.
+    transaction, -1 if none is open. last_sequence, last_offset: -1 if it has written no batch in its epoch. timestamp: of its newest record
+    or marker, in ms.
     """
 
     producer_id: int

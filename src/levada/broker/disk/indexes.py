@@ -1,8 +1,8 @@
 """The indexes of a segment, as Kafka writes them: .index, .timeindex and .txnindex.
 
 An entry of the offset index has the last offset of a batch and the batch's position; one of the time index the largest timestamp so far and
-the last offset of its batch. Both get an entry after every index.interval.bytes. Offsets are relative to the segment's base offset. Kafka's
-tools check both.
+the last offset of its batch. Both get an entry after every index.interval.bytes; the time index does so only if its timestamp has grown.
+Offsets are relative to the segment's base offset. Kafka's tools check both.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ _TXN_VERSION = 0
 
 
 class SegmentIndexes:
-    """Collects the offset index and the time index of a segment while batches are appended.
-
-    offsets, times: the bytes of the two index files so far.
-    """
+    """Collects a segment's offset index and time index while batches are appended. offsets: the bytes of the offset index so far."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.offsets = bytearray()
@@ -49,7 +46,7 @@ class SegmentIndexes:
         self._since_last += batch.size_bytes
 
     def times(self) -> bytes:
-        """The bytes of the time index so far. The last entry has the newest timestamp."""
+        """Return the bytes of the time index so far. The last entry has the largest timestamp."""
         return bytes(self._times + self._time_entry())
 
     def _time_entry(self) -> bytes:

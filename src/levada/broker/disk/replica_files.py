@@ -109,7 +109,9 @@ class ReplicaFolder:
     # ReplicaFiles
 
     def load(self, replica: Replica) -> None:
-        """Repair the files in the folder after a crash, and load them into a new replica."""
+        """Create the folder, or repair its files after a crash, and load them into a new replica. From then on, changes of the replica are
+        stored.
+        """
         self._replica = replica
         with storing(self.folder):
             self._claim()
@@ -149,7 +151,8 @@ class ReplicaFolder:
         return fresh
 
     def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
-        """Replace old segments by new ones with these batches. After a crash at any moment, either all old or all new segments exist.
+        """Replace old segments by new ones with these batches; return the files of the new segments. After a crash at any moment, either
+        all old or all new segments exist.
 
         new: the batches of each new segment. clean_until: the offset up to which the log is compacted afterwards.
         """
@@ -184,7 +187,7 @@ class ReplicaFolder:
 
     def _write_cleaned(self, bases: Sequence[int], new: Sequence[Sequence[RecordBatch]]) -> None:
         """Write new segments under temporary names. If one of them fails, all are deleted, because recovery takes any of them as a sign
-        that all were written.
+        that the old segments still exist.
         """
         try:
             for base_offset, batches in zip(bases, new, strict=True):
@@ -212,7 +215,7 @@ class ReplicaFolder:
         before.leave()
 
     def delete(self) -> None:
-        """Delete the folder."""
+        """Delete the folder with all files, and the checkpoints of the log."""
         if self._active is not None:
             self._active.delete()
             self._active = None
@@ -299,8 +302,8 @@ class ReplicaFolder:
                 _log.error("%s: the batch at offset %d has no valid producer state: %s", path, batch.base_offset, fault)
 
     def _recall_producers(self, replica: Replica) -> None:
-        """Load the producer snapshot that belongs to the start of the first segment. Reading the batches then brings the producers up to
-        date.
+        """Load the producer snapshot that belongs to the start of the first segment; without segments, the newest one. Reading the batches
+        then brings the producers up to date.
         """
         snapshots = sorted(self.folder.glob(f"*{SNAPSHOT}"))
         bases = segments_in(self.folder)

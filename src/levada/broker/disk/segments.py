@@ -74,7 +74,7 @@ class DiskSegment:
             return file.read(end - start)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to a size in bytes. No batch can be appended afterwards."""
+        """Cut the file to a size in bytes, write its indexes, and close it. No batch can be appended afterwards."""
         with storing(self.path(LOG)), self.path(LOG).open("r+b") as file:
             file.truncate(size)
             kept = file.read()
@@ -110,7 +110,7 @@ class DiskSegment:
         write_whole(self.path(TIME_INDEX), self._indexes.times(), lasting=False)
 
     def flush(self) -> None:
-        """Flush the closed file, because it may not have been flushed before a crash."""
+        """Flush a file that is not open for appends, because it may not have been flushed before a crash."""
         with storing(self.path(LOG)), self.path(LOG).open("rb+") as file:
             self._flush(file.fileno())
 

@@ -5,6 +5,7 @@ determined. Then all segments before the active one are written again without su
 
 - A record without a value, a tombstone, deletes its key. The first cleaning gives its batch a delete horizon, delete.retention.ms from
 then. The first cleaning after that removes it, so that consumers that read from the beginning have time to see it.
+- Records without a key are removed.
 - Records of aborted transactions are removed. The marker that ends a transaction stays as long as any batch of it, and is removed after a
   delete horizon of its own. Records from the last stable offset on are not cleaned.
 - The last batch of each producer stays, if need be without records, so that its sequence is known after a restart.
@@ -29,7 +30,9 @@ from levada.record.rewriting import rewritten
 
 
 def clean(replica: Replica, config: TopicConfig, now_ms: int) -> bool:
-    """Compact a replica's log if compaction is due; return whether it was. now_ms: milliseconds since the epoch."""
+    """Compact a replica's log if compaction is due; return whether it was. now_ms: milliseconds since the epoch. Raises BrokerError if the
+    disk fails, CorruptRecordError if a batch is damaged.
+    """
     log = replica.log
     until = log.sealed_until(replica.last_stable_offset, newest_timestamp_ms=now_ms - config.min_compaction_lag_ms)
     if not _is_due(log, until, config, now_ms):

@@ -58,8 +58,10 @@ class LeaderEpochs:
             self._changed(kept)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return an epoch and its end offset, as in OffsetForLeaderEpoch. If the epoch has no records, an earlier epoch may be returned.
-        log_end: the log end offset.
+        """Return an epoch and its end offset, as in OffsetForLeaderEpoch; -1 and -1 if the epoch is negative or newer than the current one.
+
+        If the log does not have the epoch, the newest earlier one is returned. If there is none, the epoch itself is returned, with the
+        start of the first epoch as its end. log_end: the log end offset.
         """
         if epoch == self.current != UNKNOWN:
             return EpochEnd(epoch, log_end)

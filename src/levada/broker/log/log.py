@@ -42,8 +42,10 @@ class PartitionLog:
         self.clean_until = 0
 
     def configure(self, *, segment_bytes: int, segment_ms: int) -> None:
-        """Set the limits of a segment. A new segment begins if a batch does not fit in segment_bytes, or if timestamps would differ by more
-        than segment_ms.
+        """Set the limits of a segment. A new segment begins if a batch does not fit, or if its timestamp is more than segment_ms after that
+        of the segment's first batch.
+
+        A segment has at most segment_bytes and at most CHUNK_BYTES, unless a single batch is larger. The first segments are smaller.
         """
         self._max_capacity = min(segment_bytes, CHUNK_BYTES)
         self._capacity = min(self._capacity, self._max_capacity)
@@ -158,7 +160,9 @@ class PartitionLog:
             yield from read_batches(segment.batches())
 
     def advance_start(self, offset: int) -> None:
-        """Raise the log start offset, and delete the segments that end before the new offset."""
+        """Raise the log start offset, at most to the log end offset, and delete the closed segments that have only records before it. A
+        lower offset has no effect.
+        """
         start_offset = min(offset, self.end_offset)
         if start_offset <= self.start_offset:
             return
@@ -204,10 +208,10 @@ class PartitionLog:
     # Compaction
 
     def sealed_until(self, end_offset: int, *, newest_timestamp_ms: int) -> int:
-        """Return the offset up to which the log may be compacted.
+        """Return the offset up to which the log may be compacted; the beginning of its first segment if nothing may be.
 
         This is the end offset of the last closed segment that ends at or before `end_offset`, if neither it nor a segment before it has a
-        timestamp after `newest_timestamp_ms`.
+        timestamp after `newest_timestamp_ms`; otherwise that of an earlier segment for which this is true.
         """
         until = self._segments[0].base_offset
         for segment in self._segments[:-1]:
@@ -221,7 +225,9 @@ class PartitionLog:
         return self._segments[self._index_at(offset)].first_timestamp
 
     def replace(self, until: int, kept: Sequence[RecordBatch]) -> None:
-        """Replace all segments before the offset `until` by new segments with the batches `kept`, whose offsets do not change."""
+        """Replace all segments before the offset `until` by new segments with the batches `kept`, whose offsets do not change. Raises
+        BrokerError if the disk fails.
+        """
         old, rest = self._segments[: self._index_at(until)], self._segments[self._index_at(until) :]
         position = rest[0].base_position - sum(batch.size_bytes for batch in kept)
         base_offset = self._segments[0].base_offset

@@ -28,8 +28,8 @@ NOTHING = Found()
 def find(partition: Partition, timestamp: int, version: int, isolation_level: int) -> Found:
     """Return the offset for a timestamp in ListOffsets, which may be one of the special negative values such as LATEST.
 
-    version: the version of the request; raises UNSUPPORTED_VERSION if it does not have this special value. Records that cannot be read at
-    the isolation level are not found.
+    version: the version of the request; raises UNSUPPORTED_VERSION if it does not have this special value. Raises CORRUPT_MESSAGE if a
+    batch is damaged. Records that cannot be read at the isolation level are not found.
     """
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         raise BrokerError(f"timestamp {timestamp} in ListOffsets v{version}", code=ErrorCode.UNSUPPORTED_VERSION)

@@ -2,8 +2,8 @@
 
 Before its first record a transaction is announced: while its coordinator verifies it, the lowest received sequence is kept, so that no
 later batch is appended before the first one. A transaction is open here from its first record to its marker, and unstable until that marker
-is committed. The last stable offset is that of the first record of the oldest unstable transaction. With read_committed, consumers read up
-to it, and get the list of aborted transactions in what they read.
+is committed. The last stable offset is that of the first record of the oldest unstable transaction, at most the high watermark. With
+read_committed, consumers read up to it, and get the list of aborted transactions in what they read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionTransactions:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the lowest first offset of all transactions that are open, or whose marker is not below the high watermark yet; None if
-        there are none.
+        there are none. Ended transactions below the high watermark are forgotten.
         """
         if self._unstable:
             self._unstable = [ended for ended in self._unstable if ended.last_offset >= high_watermark]
@@ -69,10 +69,10 @@ class PartitionTransactions:
         return self._open.keys()
 
     def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Remember a batch that may begin a transaction, before the coordinator has verified the transaction. sequence: the batch's first
-        sequence number.
+        """Remember a batch that may begin a transaction, before the coordinator has verified the transaction. A batch with an older epoch
+        than the last one is ignored.
 
-        epoch: the producer epoch.
+        epoch: the producer epoch. sequence: the batch's first sequence number.
         """
         known = self._announced.get(producer_id)
         if known is None or epoch > known.epoch:
@@ -93,7 +93,8 @@ class PartitionTransactions:
         self._open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
-        """Update the transactions after a marker was appended. Without an open transaction of the producer, nothing changes.
+        """Update the transactions after a marker was appended. Without an open transaction of the producer, only its announced batch is
+        forgotten.
 
         committed: True for a commit marker, False for an abort marker.
         """

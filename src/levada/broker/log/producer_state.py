@@ -81,7 +81,8 @@ class ProducerStates:
         """Check the producer epoch and sequence numbers of a batch before it is appended. Returns None, or, for a duplicate, the batch that
         was appended first.
 
-        Raises OutOfOrderSequenceError for a gap, and BrokerError (INVALID_PRODUCER_EPOCH) for an old epoch.
+        Raises OutOfOrderSequenceError for any other sequence than the next one, or than 0 in a newer epoch, and BrokerError
+        (INVALID_PRODUCER_EPOCH) for an old epoch.
         """
         entry = self._entries.get(batch.producer_id)
         if batch.producer_id == NO_PRODUCER_ID or entry is None:
@@ -148,13 +149,13 @@ class ProducerStates:
         entry.timestamp = entry.last_write_ms = timestamp
 
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
-        """Remove producers that have written nothing since `before_ms` (producer.id.expiration.ms). keep: ids of producers with an open
-        transaction, which stay.
+        """Remove producers that have written nothing since `before_ms` (producer.id.expiration.ms), in ms since the epoch. keep: ids of
+        producers with an open transaction, which stay.
         """
         self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
-        """Remove all producers, for tests of producers that become unknown to the broker."""
+        """Remove all producers, before they are read from the log again."""
         self._entries.clear()
 
 

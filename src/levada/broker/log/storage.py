@@ -30,7 +30,9 @@ class SegmentFile(Protocol):
 
 
 class LogFiles(Protocol):
-    """The files of one replica's log. NoFiles implements it for a log in memory."""
+    """The files of one replica's log. NoFiles implements it for a log in memory. The methods raise BrokerError (KAFKA_STORAGE_ERROR) if the
+    disk fails.
+    """
 
     def delete(self) -> None:
         """Delete all files of the log."""
@@ -39,7 +41,7 @@ class LogFiles(Protocol):
         """Close the active segment and return the file of a new active segment; None for a log in memory."""
 
     def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
-        """Replace old segments by new ones with these batches; return the files of the new segments.
+        """Replace old segments by new ones with these batches; return the files of the new segments, none for a log in memory.
 
         new: the batches of each new segment. clean_until: the offset up to which the log is compacted afterwards.
         """

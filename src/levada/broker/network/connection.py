@@ -66,8 +66,8 @@ class Session:
 
 
 class Connection:
-    """A connection and its requests. muted: whether no further request is processed now, because the response to the last one was not sent.
-    waiting: requests that were received while the connection was muted.
+    """A connection and its requests. muted: whether no further request is processed now, because the response to the last one was not sent
+    or the client is throttled. waiting: requests that were received while the connection was muted.
     """
 
     __slots__ = ("id", "muted", "session", "waiting")

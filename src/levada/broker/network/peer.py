@@ -36,8 +36,8 @@ class Peer:
         self.accepted_ms = self.active_ms = now_ms
 
     def receive(self, limit: int | None) -> bool:
-        """Read bytes that have arrived; return False if the client has closed the connection. limit: the most bytes per read, None for no
-        limit.
+        """Read bytes that have arrived, and add complete requests to `frames`; return False if the client has closed the connection. limit:
+        the most bytes per read, None for no limit. Raises OSError, and ProtocolError for a bad frame size.
         """
         while received := self.transport.read_into(self.reader.get_buffer()[:limit]):
             self.frames.extend(self.reader.received(received))
@@ -54,7 +54,7 @@ class Peer:
         memory.hold(self.id, self.reader.large_bytes)
 
     def send(self, limit: int | None) -> None:
-        """Write as many bytes as the socket accepts. limit: the most bytes per write, None for no limit."""
+        """Write as many bytes as the socket accepts. limit: the most bytes per write, None for no limit. Raises OSError."""
         self.unsent.write(self.transport, limit)
 
 

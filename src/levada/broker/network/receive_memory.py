@@ -47,14 +47,14 @@ class ReceiveMemory:
             del self._held[conn_id]
 
     def may_read(self, conn_id: int) -> bool:
-        """Return whether bytes may be read from a connection now. If the memory is used up, of the requests that use it only the oldest one
-        may be read.
+        """Return whether bytes may be read from a connection now. While the memory is used up, a connection whose request uses some of it
+        must wait, unless its request is the oldest of these.
         """
         return conn_id not in self._held or not self._is_short or conn_id == next(iter(self._held))
 
     def late(self, now_ms: int) -> int | None:
         """Return the connection that is to be closed, because the others have waited too long for the end of its request; None if there is
-        none.
+        none. The wait is measured from the first call in which others wait.
         """
         others_wait = self._is_short and len(self._held) > 1
         turn = next(iter(self._held)) if others_wait else None

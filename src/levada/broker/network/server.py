@@ -1,4 +1,4 @@
-"""A BrokerNode on TCP ports, one for each of its listeners. In the broker, only this module has sockets, a thread and a clock.
+"""A BrokerNode on TCP ports, one for each listener that is served. In the broker, only this module has sockets, a thread and a clock.
 
 One thread waits for all sockets. A connection is not read while one of its requests waits or a response is unsent. So a client that sends
 without reading is slowed down by TCP, and its requests take no memory. While a request is in process, only small ones are read ahead.
@@ -53,8 +53,8 @@ class Endpoint:
 
 
 class InsecureListenError(ConfigError):
-    """The server refuses to listen: other machines could reach a broker whose clients need not log in. reason: the message without the
-    advice for programs.
+    """The server refuses to listen: other machines could reach a broker whose clients need not log in over TLS. reason: the message without
+    the advice for programs.
     """
 
     def __init__(self, host: str) -> None:
@@ -66,8 +66,8 @@ class BrokerServer:
     """Serves a node on ports of a host.
 
     endpoints: by default one, for the node's first listener. advertised_host: the host in Metadata responses, by default `host`.
-    insecure_listen: whether to allow a host that other machines can reach although clients need not log in over TLS; if not, ConfigError is
-    raised. lock: all servers whose nodes share a cluster need the same lock.
+    insecure_listen: whether to allow a host that other machines can reach; if not, start() raises InsecureListenError for it. The server
+    does not check whether clients have to log in. lock: all servers whose nodes share a cluster need the same lock.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class BrokerServer:
     # For the owner, callable from any thread
 
     def start(self) -> None:
-        """Listen and serve in a daemon thread. Raises ConnectError if a port is taken, ConfigError for an address that is not allowed."""
+        """Listen and serve in a daemon thread. Raises ConnectError if a port is taken or the host is no address of this machine,
+        InsecureListenError (ConfigError) for a host that is not allowed, IllegalStateError if it was started before.
+        """
         if self._thread is not None:
             raise IllegalStateError("the broker was already started")
         try:
@@ -151,14 +153,14 @@ class BrokerServer:
         return result
 
     def wait(self) -> None:
-        """Wait until the server has been closed, for a process that does nothing else."""
+        """Wait until the server has been closed, for a process that does nothing else. Without start(), return at once."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
         """Close all connections and ports, and end the thread. Further calls have no effect.
 
-        Raises TimeoutError if the thread does not end in time.
+        Raises TimeoutError if the thread does not end within 10 s.
         """
         self._stopping = True
         if self._thread is None:
@@ -236,7 +238,7 @@ class BrokerServer:
             self._drop(peer, "closed by the client")
 
     def _exchange(self) -> bool:
-        """Pass received requests to the node and its responses to the sockets, until neither has any left. Returns whether there were
+        """Pass received requests to the node and its responses to the sockets, until no more can be passed now. Returns whether there were
         requests.
         """
         any_requests = False
@@ -392,7 +394,9 @@ class BrokerServer:
         return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms, next_login_ms, next_turn_ms)
 
     def _end_late_logins(self, now_ms: int) -> int:
-        """Close connections whose TLS handshake and login take too long. Returns the time limit of the next connection, in ms."""
+        """Close connections whose TLS handshake and login take too long. Returns when the next one will be too late, in ms; NEVER_MS if
+        there is none.
+        """
         limit_ms = self.node.settings.connections_max_login_ms
         for peer in list(self._logging_in.values()):
             if now_ms < peer.accepted_ms + limit_ms:
