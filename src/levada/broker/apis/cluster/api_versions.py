@@ -24,7 +24,9 @@ _KNOWS_LEVEL_0 = 4
 
 
 def handle(call: Call) -> ApiVersionsResponse:
-    """Return the version range of every API that this broker serves."""
+    """Return the version ranges of the APIs that are offered now, and the feature levels. A request that means another node or cluster gets
+    REBOOTSTRAP_REQUIRED; one that names its software badly, or only one of node and cluster, gets INVALID_REQUEST.
+    """
     request: ApiVersionsRequest = call.request
     if call.version >= _HAS_SOFTWARE and not (_names_software(request) and _names_node_and_cluster_or_neither(request)):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)

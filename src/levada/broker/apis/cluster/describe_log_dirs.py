@@ -19,7 +19,7 @@ _HAS_ERROR_CODE = 3
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:
-    """Return the node's only log directory with its replicas of the named partitions. If the request names none, all replicas
+    """Return the node's only log directory with its replicas of the named partitions. If the request's list of topics is null, all replicas
     are returned.
     """
     node_id, cluster = call.state.node_id, call.state.cluster

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the voters on the cluster's metadata (KIP-595). The controller is the only voter, and the other nodes are observers."""
+"""DescribeQuorum: the voters of the metadata quorum (KIP-595). The controller is the only voter, and the other nodes are observers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HAS_NODES = 2
 
 
 def handle(call: Call) -> DescribeQuorumResponse:
-    """Return the quorum of the metadata partition, the only partition that has a quorum."""
+    """Return the quorum of the metadata partition. Every other partition gets UNKNOWN_TOPIC_OR_PARTITION, because it has no quorum."""
     request: DescribeQuorumRequest = call.request
     cluster = call.state.cluster
     is_known = all((topic.topic_name, wanted.partition_index) == _KNOWN for topic in request.topics for wanted in topic.partitions)

@@ -19,7 +19,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def handle(call: Call) -> UpdateFeaturesResponse:
-    """Check all changes of feature levels. They are applied only if none of them is refused."""
+    """Change feature levels. No level is changed if one of the changes is invalid, or if the request only validates them."""
     request: UpdateFeaturesRequest = call.request
     try:
         changes = {update.feature: _change(update, call.version) for update in request.feature_updates}

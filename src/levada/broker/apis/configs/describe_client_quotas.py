@@ -21,7 +21,7 @@ from levada.protocol.messages.describe_client_quotas import (
 _EXACT, _DEFAULT, _ANY = range(3)
 
 Match: TypeAlias = Callable[[str | None], bool]
-"""Whether a name matches a component of the filter; None is the default of its type."""
+"""Returns whether an entity's name matches a component of the filter. The name None is the default entity of its type."""
 
 
 def handle(call: Call) -> DescribeClientQuotasResponse:

@@ -65,7 +65,9 @@ def _describe(call: Call, wanted: DescribeConfigsResource) -> DescribeConfigsRes
 
 
 def check_config(call: Call, resource_type: int, name: str) -> None:
-    """Raise AuthorizationError unless the client may read or change, as the request does, the settings of a resource."""
+    """Raise AuthorizationError unless the client has, on a resource, the permission that the request needs: to read or to change its
+    settings. A resource type without settings is not checked.
+    """
     protected = _PROTECTED_AS.get(resource_type)
     if protected is not None:
         check(call, protected, CLUSTER_NAME if protected is ResourceType.CLUSTER else name)

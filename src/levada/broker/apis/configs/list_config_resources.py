@@ -14,7 +14,9 @@ _FIRST_WITH_TYPES = 1
 
 
 def handle(call: Call) -> ListConfigResourcesResponse:
-    """List the config resources of the requested types. If the request names no types, list all."""
+    """List the config resources of the requested types. If the request names no types, list all; in version 0, only client metrics
+    subscriptions.
+    """
     types = (call.request.resource_types or list(_NAMES)) if call.version >= _FIRST_WITH_TYPES else [CLIENT_METRICS]
     if not set(types) <= _NAMES.keys():
         return refuse(call.request, call.version, ErrorCode.UNSUPPORTED_VERSION)

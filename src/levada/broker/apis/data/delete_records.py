@@ -65,7 +65,9 @@ class _Waiting(NamedTuple):
 
 
 class _Deletion:
-    """A DeleteRecords request, and the partitions whose replicas have not all deleted the records yet."""
+    """A DeleteRecords request, and the partitions whose replicas have not all deleted the records yet. Creating it deletes the records at
+    the leader.
+    """
 
     def __init__(self, call: Call) -> None:
         self._cluster = call.state.cluster

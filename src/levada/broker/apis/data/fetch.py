@@ -128,6 +128,8 @@ class _Fetch:
     def answer(self, now_ms: int) -> FetchResponse:
         """Read the records within the size limits of the request and make the response. The first batch is returned even if it exceeds the
         limits (KIP-74).
+
+        The bytes count against the client's quota. If it does not allow sending them now, the response has no partitions.
         """
         budget = _Budget(self._max_bytes)
         answers = [(wanted, self._read(wanted, budget)) for wanted in self._context.wanted]
@@ -140,7 +142,9 @@ class _Fetch:
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
 
     def _may_be_given(self, answers: Sequence[Answered], now_ms: int) -> bool:
-        """Count the read bytes against the client's quota; return whether the quota allows sending them now."""
+        """Return whether the client's quota allows sending the read bytes now. If so, they are counted. If they exceed the quota, the
+        client is throttled.
+        """
         if not self._counts:
             return True
         read = sum(len(data.records or b"") for _, data in answers)
@@ -213,7 +217,9 @@ class _Fetch:
         return _Place(partition, replica, self._preferred(partition, offset))
 
     def _readable(self, topic: Topic, index: int) -> Partition:
-        """Return a partition that this node leads. With replica.selector.class, a partition that it follows is allowed as well."""
+        """Return a partition that this node leads. With replica.selector.class, since version 11, a partition that it follows is allowed as
+        well.
+        """
         partition = self._state.hosted_partition(topic, index)
         if self._chooses_replicas and partition.leader != NO_LEADER and self._state.node_id in partition.replicas:
             return partition

@@ -19,9 +19,9 @@ API_NAME = OffsetForLeaderEpochRequest.NAME
 
 
 def handle(call: Call) -> OffsetForLeaderEpochResponse:
-    """Handle OffsetForLeaderEpoch. Return, for each partition, the end offset of the requested leader epoch, or an error code.
+    """Return, for each partition, the end offset of the requested leader epoch, or an error code.
 
-    If the epoch has no records, the response may have an earlier epoch and its end offset.
+    If the epoch has no records, the response may have an earlier epoch and its end offset; for an unknown epoch, both are -1.
     """
     request: OffsetForLeaderEpochRequest = call.request
     return OffsetForLeaderEpochResponse(

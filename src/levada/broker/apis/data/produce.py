@@ -48,7 +48,9 @@ _FOUND_AT_THE_LOG = (
 
 
 def handle(call: Call) -> Answer:
-    """Append the batch of each partition. An error in one partition does not affect the others."""
+    """Append the batch of each partition. An error in one partition does not affect the others. With acks=all, answer when all appended
+    batches are replicated, or after the request's timeout; with acks=0, do not answer.
+    """
     request: ProduceRequest = call.request
     if request.acks not in (0, 1, ALL_IN_SYNC):
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)

@@ -23,7 +23,9 @@ _UUID_BYTES = 16
 
 
 def handle(call: Call) -> FindCoordinatorResponse:
-    """Return the node that coordinates each group, transactional id or share partition in the request."""
+    """Return the node that coordinates each group, transactional id or share partition in the request. If the internal topic of these
+    coordinators does not exist, it is created.
+    """
     request: FindCoordinatorRequest = call.request
     if call.version >= FIRST_BATCHED_VERSION:
         found = {key: _find(call, key) for key in dict.fromkeys(request.coordinator_keys)}

@@ -15,7 +15,9 @@ FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
 
 def handle(call: Call) -> Answer:
-    """Answer when all members have joined the rebalance. In a consumer group, answer at once."""
+    """Let a member join. In a consumer group, answer at once; in a classic group, when the rebalance that the member causes has its
+    members, or at once if it causes none or is refused.
+    """
     request: JoinGroupRequest = call.request
 
     def join() -> Promise[JoinGroupResponse]:

@@ -13,8 +13,8 @@ from levada.protocol.messages.list_groups import ListedGroup, ListGroupsRequest,
 
 
 def handle(call: Call) -> ListGroupsResponse:
-    """List the groups that have one of the requested states and types. Upper and lower case are not distinguished, and an unknown state or
-    type matches no group.
+    """List the groups that have one of the requested states and one of the requested types; without states or types in the request, all
+    pass. Upper and lower case are not distinguished, and an unknown state or type matches no group.
     """
     request: ListGroupsRequest = call.request
     try:

@@ -14,7 +14,7 @@ NAMES_PROTOCOL = 5
 
 
 def handle(call: Call) -> Answer:
-    """Answer with the member's assignment when the leader has sent the assignments."""
+    """Answer with the member's assignment when the leader has sent the assignments; in a consumer group, at once."""
     request: SyncGroupRequest = call.request
 
     def sync() -> Promise[SyncGroupResponse]:

@@ -35,7 +35,7 @@ def _result(binding: AclBinding) -> AclCreationResult:
 
 
 def refuse(request: CreateAclsRequest, version: int, code: ErrorCode) -> CreateAclsResponse:
-    """Answer with an error for every rule."""
+    """Answer with an error for every ACL."""
     return CreateAclsResponse(results=[AclCreationResult(error_code=code) for _ in request.creations])
 
 

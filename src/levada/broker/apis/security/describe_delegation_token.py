@@ -19,7 +19,9 @@ from levada.protocol.messages.describe_delegation_token import (
 
 
 def handle(call: Call) -> DescribeDelegationTokenResponse:
-    """Return the delegation tokens that the client may see and whose owner, requester or renewer is one of the requested owners."""
+    """Return the delegation tokens that the client may see and whose owner, requester or renewer is one of the requested owners. If the
+    request's list of owners is null, return all that the client may see.
+    """
     request: DescribeDelegationTokenRequest = call.request
     try:
         check_may_use_tokens(call.session)

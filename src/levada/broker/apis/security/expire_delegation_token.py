@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: let a delegation token expire earlier, or at once (KIP-48)."""
+"""ExpireDelegationToken: set when a delegation token expires, or remove it at once (KIP-48)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levada.protocol.messages.expire_delegation_token import ExpireDelegationTok
 
 
 def handle(call: Call) -> ExpireDelegationTokenResponse:
-    """Set when the token with this HMAC expires; return its new expiry time."""
+    """Set when the token with this HMAC expires, or remove it if the period is negative; return its new expiry time."""
     request: ExpireDelegationTokenRequest = call.request
     tokens = call.state.cluster.access.delegation_tokens
     code, expiry_ms = new_expiry(call, tokens.expire, bytes(request.hmac), request.expiry_time_period_ms)

@@ -28,8 +28,8 @@ def refuse(request: RenewDelegationTokenRequest, version: int, code: ErrorCode) 
 def new_expiry(call: Call, change: Callable[[bytes, int, str, int], int], token_hmac: bytes, period_ms: int) -> tuple[ErrorCode, int]:
     """Renew or expire a token; return the error code and the expiry time for the response.
 
-    change: DelegationTokens.renew or DelegationTokens.expire. period_ms: passed to `change`. If the token is not found or the client may
-    not change it, the time is 0; if the client may not use tokens at all, it is NEVER_MS.
+    change: DelegationTokens.renew or DelegationTokens.expire. period_ms: passed to `change`. If the client may not use tokens at all, the
+    time is NEVER_MS; with any other error it is 0.
     """
     try:
         check_may_use_tokens(call.session)

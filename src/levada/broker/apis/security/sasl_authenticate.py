@@ -11,8 +11,8 @@ _NO_LOGIN = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(call: Call) -> SaslAuthenticateResponse:
-    """Pass the client's SASL message to the login and return its answer. If the login fails, the connection is closed after the
-    response.
+    """Pass the client's SASL message to the login and return its answer. When the login is complete, the session gets the user's principal;
+    if it fails, the connection is closed after the response.
     """
     request: SaslAuthenticateRequest = call.request
     login = call.session.login

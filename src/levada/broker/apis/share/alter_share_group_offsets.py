@@ -21,7 +21,7 @@ from levada.protocol.schema import ZERO_UUID
 
 
 def handle(call: Call) -> AlterShareGroupOffsetsResponse:
-    """Set each partition separately. A group that does not exist is created."""
+    """Set each partition separately. A group that does not exist is created if the client may change one of the topics."""
     request: AlterShareGroupOffsetsRequest = call.request
     try:
         check_share_groups(call)

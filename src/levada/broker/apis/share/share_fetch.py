@@ -35,7 +35,7 @@ from levada.protocol.schema import Response
 
 def handle(call: Call) -> Answer:
     """Apply the acknowledgements in the request. Then answer at once if there are enough bytes, an error, or no records to wait for;
-    otherwise wait.
+    otherwise wait for up to max_wait_ms. The last request of a session acquires nothing, and closes the session.
     """
     request: ShareFetchRequest = call.request
     try:
@@ -64,7 +64,7 @@ def _settle(promise: Promise[Response], fetch: _ShareFetch, now_ms: int) -> None
 
 
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
-    """Return the share session of a request, which the request opens or continues."""
+    """Return the share session that a request opens, continues or closes, with the partitions that the request adds and removes."""
     group, member = check_member(call)
     wanted = [TopicIdPartition(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     _check(request)
@@ -118,7 +118,9 @@ class _ShareFetch:
             yield opened.key
 
     def is_ready(self) -> bool:
-        """Return whether to answer now: min_bytes can be acquired, an error has to be reported, or the request asks for no records."""
+        """Return whether to answer now: min_bytes can be acquired, an error has to be reported, the request asks for no records, or the
+        session has no partitions or was used by another request.
+        """
         now_ms, available = self._call.state.cluster.now_ms, 0
         if self._is_over or not self._wants_records:
             return True
@@ -197,8 +199,8 @@ class _ShareFetch:
         self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 
     def _news(self, found: Mapping[TopicIdPartition, Delivery | Outcome]) -> dict[TopicIdPartition, Delivery | Outcome]:
-        """Return the answers to send. If the request continues a session, partitions without records or errors are left out, unless their
-        last answer was an error.
+        """Return the answers to send, and remember in the session which partitions have failed or were served. If the request continues a
+        session, partitions without records or errors are left out, unless their last answer was an error.
         """
         told: dict[TopicIdPartition, Delivery | Outcome] = {}
         for part, one in found.items():

@@ -15,7 +15,7 @@ from levada.protocol.messages.alter_partition_reassignments import (
 
 
 def handle(call: Call) -> AlterPartitionReassignmentsResponse:
-    """Begin or cancel the reassignment of each partition separately. If the new nodes are up, it completes at once."""
+    """Begin or cancel the reassignment of each partition separately. If all new nodes are up and replicate, it completes at once."""
     request: AlterPartitionReassignmentsRequest = call.request
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,

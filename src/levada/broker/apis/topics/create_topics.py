@@ -26,7 +26,7 @@ _STRICT_SINCE = 6
 
 
 def handle(call: Call) -> CreateTopicsResponse:
-    """Create each topic separately. A topic that occurs twice is refused both times.
+    """Create each topic separately. A topic that occurs twice is refused.
 
     No topic is created if they would have too many partitions together.
     """

@@ -55,8 +55,8 @@ def _find(call: Call, wanted: DeleteTopicState) -> Topic:
 
 
 def _may_see(call: Call, name: str) -> bool:
-    """Return whether the client may know that a topic exists. For this it must be allowed to describe the topic, even if it
-    may delete it.
+    """Return whether the client may know that a topic exists: it must be allowed to describe this topic, or to delete on the cluster. That
+    it may delete the topic is not enough.
     """
     return allows(call, AclOperation.DELETE, ResourceType.CLUSTER) or allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 

@@ -58,7 +58,9 @@ def refuse(request: DescribeTopicPartitionsRequest, version: int, code: ErrorCod
 
 
 def _missing(call: Call, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Return the answer for a topic that does not exist. A client that may not describe the topic does not learn this."""
+    """Return the answer for a topic that does not exist, or that the client may not describe. Such a client does not learn whether the
+    topic exists.
+    """
     if not may(call, ResourceType.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     return DescribeTopicPartitionsResponseTopic(

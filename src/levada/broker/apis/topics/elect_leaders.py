@@ -1,4 +1,4 @@
-"""ElectLeaders: elect preferred replicas, or any replica if none is in sync (KIP-183, KIP-460)."""
+"""ElectLeaders: elect preferred replicas or, in partitions without a leader, any replica, preferably in sync (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ from levada.types import TopicPartition
 
 
 def handle(call: Call) -> ListPartitionReassignmentsResponse:
-    """Return the reassignments of the named partitions. If none are named, return all. Unknown partitions are left out."""
+    """Return the reassignments of the named partitions. If the request's list of topics is null, return all. Unknown partitions are left
+    out.
+    """
     topics = call.request.topics
     wanted = call.state.cluster.partitions(None if topics is None else ((topic.name, topic.partition_indexes) for topic in topics))
     ongoing = {partition.name: partition for partition in wanted if partition.reassignment is not None}

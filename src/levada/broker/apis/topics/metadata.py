@@ -28,7 +28,7 @@ _ALLOWS_NULL_NAMES = 12
 
 
 def handle(call: Call) -> MetadataResponse:
-    """Describe the cluster and the topics."""
+    """Describe the cluster and the requested topics, or all topics. Missing topics may be created."""
     request: MetadataRequest = call.request
     if call.version < _ALLOWS_NULL_NAMES and any(topic.name is None for topic in request.topics or ()):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)

@@ -25,7 +25,7 @@ def handle(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def refuse(request: AddOffsetsToTxnRequest, version: int, code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """Return a response with this error, in a code that the version has."""
+    """Return a response with this error. Versions that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)

@@ -34,7 +34,7 @@ def handle(call: Call) -> EndTxnResponse:
 
 
 def refuse(request: EndTxnRequest, version: int, code: ErrorCode) -> EndTxnResponse:
-    """Return a response with this error, in a code that the version has."""
+    """Return a response with this error. Versions that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return EndTxnResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID)

@@ -15,7 +15,9 @@ _KNOWS_FENCED = 4
 
 
 def handle(call: Call) -> InitProducerIdResponse:
-    """Return a new producer id with epoch 0, or the next epoch of a transactional id."""
+    """Return a new producer id with epoch 0, or the next epoch of a transactional id. If the id has an open transaction, begin to abort it,
+    and answer CONCURRENT_TRANSACTIONS.
+    """
     request: InitProducerIdRequest = call.request
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_ID):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
@@ -54,7 +56,7 @@ def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
 
 
 def refuse(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:
-    """Return a response with this error, in a code that the version has."""
+    """Return a response with this error. Versions that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead."""
     if code is ErrorCode.PRODUCER_FENCED and version < _KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID)

@@ -34,7 +34,7 @@ _Outcome: TypeAlias = ErrorCode | PendingAppend
 
 
 def handle(call: Call) -> Answer:
-    """Write each marker to its partitions, and answer when the markers are committed. An error in one partition does not
+    """Write each marker to its partitions, and answer when the markers are committed, or after 30 s. An error in one partition does not
     affect the others.
     """
     request: WriteTxnMarkersRequest = call.request
