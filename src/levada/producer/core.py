@@ -139,14 +139,15 @@ class ProducerCore:
         self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
 
     def plain(self, *, keys: bool, values: bool) -> None:
-        """Set whether append() accepts keys and values as the program passed them, because the producer has no serializer for them.
+        """Set whether append() may take keys and values as the program passed them. False: they need a serializer or an interceptor.
 
-        With False, append() returns None for such a record, and its caller runs the serializers and appends the record in another way.
+        Without plain keys append() returns None for records with a key, without plain values for all records. Its caller then runs the
+        serializers and interceptors, and appends the record in another way.
         """
         self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
-        """Let the Sender send batches that are due. Return the time at which the engine has to call poll() again, in ms."""
+        """Run Sender.poll(). Return the time at which the engine has to call poll() again, in ms."""
         deadline_ms = self._sender.poll(now_ms)
         return deadline_ms if self.accumulator.going_to_sleep() else now_ms
 
@@ -183,14 +184,15 @@ class ProducerCore:
         return Flushing(self.accumulator, self.failed_sends)
 
     def finish(self) -> Flow[None]:
-        """Abort an open transaction, then wait until all records are acknowledged or have failed."""
+        """Call end_transaction(), then wait until all records are acknowledged or have failed. Raises as end_transaction() does."""
         yield from self.end_transaction()
         yield from self.flushing().run()
 
     def end_transaction(self) -> Flow[None]:
         """Wait until a transactional call of another thread or task has returned, then abort the transaction if it is still open.
 
-        Logs a warning if the transaction has records or offsets. Does nothing without a transactional.id.
+        An abort without a response is sent again. Logs a warning first if a transaction with records or offsets is open. No effect without
+        a transactional.id. Raises the error that prevents the abort.
         """
         if self.transaction_manager is not None:
             self._tell(self._aborted_by_close(self.transaction_manager))
@@ -206,9 +208,10 @@ class ProducerCore:
         )
 
     def end_by_itself(self, limit_ms: int) -> Flow[None]:
-        """Flush and abort a producer that the program has dropped without close(). Logs a warning if records were not acknowledged.
+        """End a producer that the program has dropped without close(): abort its transaction, wait for its records, fail the others.
 
-        limit_ms: the time limit of the flush.
+        limit_ms: the time limit of the abort and the wait. Logs warnings about failures that the program has not read, and about records
+        that were not acknowledged.
         """
         self.close()
         self._tell(self.unasked())
@@ -239,7 +242,10 @@ class ProducerCore:
             self._warn(text)
 
     def close(self, ended: Ended = closed) -> None:
-        """Refuse further records, and let the Sender send waiting batches before linger.ms. ended: makes the error for refused records."""
+        """Refuse further records, fail calls that wait for buffer.memory, and let the Sender send all batches before linger.ms is over.
+
+        ended: makes the errors.
+        """
         self.accumulator.close(ended)
 
     def unfinished(self) -> int:
@@ -257,7 +263,7 @@ class ProducerCore:
         return count
 
     def abort(self) -> None:
-        """Fail all records that are not yet acknowledged with a ClosedError."""
+        """Fail all records that are not yet acknowledged. Their error is a ClosedError."""
         self.accumulator.abort(Failures.closed)
 
     def give_up(self, ended: Ended) -> None:
@@ -290,7 +296,7 @@ class ProducerCore:
 
 
 def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
-    """Return when all promises are settled."""
+    """Return when all promises are resolved. Raises the error of the first one that was rejected."""
     for promise in promises:
         yield Wait(promise)
 
@@ -314,7 +320,10 @@ def end_transaction(transactions: TransactionManager) -> Flow[None]:
 
 
 def left_behind(transactions: TransactionManager) -> str:
-    """Return a text about the transaction that would stay open if the producer ended now; "" if there is none."""
+    """Return a text about the transaction that a producer would leave open, or in doubt, if it ended now.
+
+    "" if no transaction is open or unanswered, and after a fatal error. A commit without a response may still be carried out.
+    """
     ending = transactions.unanswered
     if transactions.state is State.FATAL_ERROR:
         return ""

@@ -44,7 +44,7 @@ class TopicCounters:
     """The counters of one topic, or of all topics.
 
     records: records sent, counted again when they are retried. retries, errors: records retried, records failed. bytes: bytes of the sent
-    batches, compressed. compression: compressed size of a batch over its uncompressed size.
+    batches, compressed. compression: compressed size of a batch over its uncompressed size; 1 for a batch from seal_arrow().
     """
 
     def __init__(self) -> None:
@@ -103,13 +103,16 @@ class ProducerCounters:
         self.throttle_time.note(throttle_ms, self.now_ms)
 
     def waited(self, waited_ms: int, *, without_effect: bool) -> None:
-        """Count the time that send() has waited for free buffer.memory. without_effect: whether the wait ended with a timeout."""
+        """Count the time, in ms, that a call has waited for free buffer.memory. without_effect: whether the wait ended with a timeout."""
         self.waits_ns.note(waited_ms * 1_000_000, self.now_ms)
         if without_effect:
             self.exhausted.note(1, self.now_ms)
 
     def record_size(self, now_ms: int) -> float:
-        """Return the average uncompressed size of the recently sent records in bytes; nan if no record was sent."""
+        """Return the average size of the recently sent records in bytes; nan if no record was sent.
+
+        Sizes are uncompressed, except those of batches from seal_arrow(), which count as they were encoded.
+        """
         records = self.whole.records.rate(now_ms)
         return self.records_size.rate(now_ms) / records if records else nan
 

@@ -20,7 +20,7 @@ class TransactionalSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """The settings of a ProducerCore. Fields have the names of the options; times are in milliseconds."""
+    """The settings of a ProducerCore. Fields have the names of the options. Times are in milliseconds, buffer_memory is in bytes."""
 
     accumulator: AccumulatorSettings
     sender: SenderSettings

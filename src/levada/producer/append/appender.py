@@ -50,16 +50,16 @@ CALLBACK_SIZE = 128
 CALLBACKS_AHEAD = 8
 """For how many callbacks and AckBuffer sequences a batch is charged at a time."""
 FIRST_SIZE = 512
-"""The smallest initial allowance of a batch, in bytes."""
+"""The smallest initial allowance of a batch that the fast path opens, in bytes."""
 RECORD_OVERHEAD = 96
 """The largest size of a batch header and of a record without key, value and headers, in bytes."""
 # The results of an append. The caller has to wake the engine after DUE_LATER and DUE_NOW.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
 
 CODES_KEPT = 1_000
-"""For how many callbacks it is kept that they can be called. Programs that compile functions all the time have more."""
+"""How many code objects of accepted callbacks are remembered. Programs that compile functions all the time have more."""
 ERROR_FIRST = frozenset((error, message) for error in ("err", "error") for message in ("msg", "message"))
-"""Names of the parameters of a callback that is written for another client."""
+"""The names of the first two parameters of a callback that is written for another client."""
 
 FORKS = 0
 
@@ -99,8 +99,8 @@ def is_ack(ack: Any) -> bool:
 def is_callback(callback: Any) -> bool:
     """Whether an object can be called with a record's metadata and the error.
 
-    A function whose parameters are named in the order of other clients, the error and then the message, would take every success for a
-    failure.
+    False for a function whose parameters are named in the order of other clients, the error and then the message: it would take every
+    success for a failure.
     """
     if type(callback) is not FunctionType:
         return callable(callback)
@@ -206,7 +206,7 @@ class Appender:
         return self.append(topic, number, key, value, (), when, callback, ack)
 
     def knows(self, callback: Any) -> bool:
-        """Return is_callback(callback). The answer is kept for the code of a function, which functions made in a loop share."""
+        """Return is_callback(callback). True is remembered for the code of a function, which functions made in a loop share."""
         if type(callback) is not FunctionType:
             return callable(callback)
         if cython.compiled:
@@ -300,7 +300,10 @@ class Appender:
         return topic.partitions[number]
 
     def partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
-        """Return the partition of a record that names none: that of the murmur2 hash of its key, as in Java, or STICKY."""
+        """Return the partition of a record that names none: that of the murmur2 hash of its key, as in Java.
+
+        STICKY without a key, with partitioner.ignore.keys, and if the topic has no known partitions.
+        """
         if key is None or self._ignores_keys or topic.count <= 0:
             return NO_PARTITION
         return partition_for_key(key, topic.count)
@@ -397,7 +400,7 @@ class Appender:
         callback: DeliveryCallback | None,
         ack: Ack | None,
     ) -> int:
-        """Open a batch with a first record, if the BufferPool has enough memory. Return a result as try_append() does, or AGAIN.
+        """Open a batch with a first record. Return APPENDED, DUE_LATER, DUE_NOW, AGAIN, or UNABLE, for example if memory is short.
 
         AGAIN: another thread opened a batch for the partition first, or the topic was dropped; the caller tries the append again. The
         arguments are those of append() and try_append().
@@ -458,7 +461,7 @@ class Appender:
     def publish_charged(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Make a batch that is already charged the open batch of its partition, under the engine's lock. The caller wakes the engine.
 
-        Return False if another thread opened a batch first.
+        Return False if another thread opened a batch first, or if the topic was dropped.
         """
         return self.publish(queue, batch, False) >= APPENDED
 
@@ -473,8 +476,8 @@ class Appender:
         """Append rows[first], rows[first + 1] and so on to a batch, as far as batch.size and memory allow. Called under the engine's lock.
 
         batch: the open batch of the partition, or an empty one from open_empty(). Return the index in the batch of the first appended row,
-        and the index in `rows` of the first row that was not appended. Nothing is appended if the batch is not the open batch any more, or
-        cannot grow.
+        and the index in `rows` of the first row that was not appended. Nothing is appended if the batch is not the open batch any more or
+        cannot grow, or if records are refused.
         """
         builder = batch.builder
         index = builder.records_count

@@ -129,7 +129,7 @@ class Backlogs:
         return Ready(nodes, {queue.tp.topic for place in (leaderless.ready, leaderless.lingering) for queue in place}, next_check_ms)
 
     def queues(self, node: int) -> list[PartitionQueue]:
-        """Return the partitions of a leader that can be sent. Partitions that did not fit into earlier requests come first."""
+        """Return the partitions of a leader that can be sent: the ready ones, then the lingering ones, each in order of arrival."""
         backlog = self._by_node[node]
         return [*backlog.ready, *backlog.lingering]
 

@@ -17,7 +17,7 @@ def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int 
     """Return the records of a sealed batch, in order, as smaller batches: at most batch_size uncompressed bytes, or a single record.
 
     The new batches are charged 0 bytes. They keep the creation time, so that delivery.timeout.ms still applies, and `may_be_persisted`.
-    level: the compression level; None for the default of the codec.
+    The estimated compression ratio of the topic is raised to 1. level: the compression level; None for the default of the codec.
     """
     assert batch.data is not None
     source = RecordBatch(memoryview(batch.data))

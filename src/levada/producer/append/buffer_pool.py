@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """The accounting of the producer's memory (BufferPool in Java).
 
-`buffer.memory` limits the memory of the producer. The memory of a batch is charged before the batch is made. It is released when the
+`buffer.memory` limits the memory of the producer. The memory of a batch is charged before the batch is queued. It is released when the
 outcome of the batch is known, no request with the batch is in flight, and its callbacks have run. A record that failed without a batch is
 charged until its callback has run. If memory is short, the caller joins a queue and gets a Ticket. Released memory is given to the oldest
 ticket until that ticket has enough, so that small records do not starve a large record. Nothing blocks in this module: the caller waits
@@ -88,7 +88,10 @@ class BufferPool:
         self._serve()
 
     def redeem(self, ticket: Ticket) -> bool:
-        """Make the memory of a ticket an ordinary charge, which the caller has to release. Return False if bytes are still missing."""
+        """Make the memory of a ticket an ordinary charge, which the caller has to release. Return whether that was possible.
+
+        False if bytes are still missing, and if the ticket was redeemed before.
+        """
         if ticket.granted < ticket.size:
             return False
         ticket.granted = 0

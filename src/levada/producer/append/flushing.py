@@ -19,7 +19,7 @@ class Flushing:
         self._failed_sends = failed_sends.promises
 
     def run(self) -> Flow[None]:
-        """Return when all records are acknowledged or have failed, and their callbacks have run."""
+        """Return when all records are acknowledged or have failed, and their callbacks have run. No batch waits for linger.ms meanwhile."""
         self._accumulator.flushes += 1
         try:
             for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):

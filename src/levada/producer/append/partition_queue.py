@@ -43,9 +43,9 @@ class PartitionQueue:
     """The batches of one partition.
 
     batches: the batches to send, the next one at the left, the open one at the right. tail: the open batch; None without one. in_flight:
-    the batches that were drained and have no outcome yet, in order of sequence numbers; a batch that waits for a retry is also in
-    `batches`. muted: whether the partition must wait until its request has ended. place: the group of levada.producer.append.backlogs with
-    this partition; None without one.
+    the batches that were drained and have no outcome yet, in the order in which they were first drained, so of their sequence numbers; a
+    batch that waits for a retry is also in `batches`. muted: whether the partition must wait until its request has ended. place: the group
+    of levada.producer.append.backlogs with this partition; None without one.
     """
 
     __slots__ = (
@@ -88,14 +88,14 @@ class PartitionQueue:
         return not self.batches and not self.in_flight and self.tail is None
 
     def close_tail(self, full: bool) -> None:
-        """Close the open batch, if any. full: whether no more records fit; then the topic's sticky partition moves to another partition."""
+        """Close the open batch, if any. full: whether no more records fit; if this is the sticky partition, another one is chosen then."""
         tail = self.tail
         self.tail = None
         if tail is not None and self.topic.sticky.current == self.number:
             self.topic.sticky.took(tail.builder.size_estimate, full)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch for a retry: behind the batches with lower sequence numbers, before all others."""
+        """Queue a batch for a retry: behind the batches that were first drained before it, ahead of all others."""
         place = {id(other): position for position, other in enumerate(self.in_flight)}
         mine = place[id(batch)]
         ahead = sum(1 for other in self.batches if place.get(id(other), mine) < mine)

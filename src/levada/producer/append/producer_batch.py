@@ -44,7 +44,7 @@ class Contents(Protocol):
 
     @property
     def records_size(self) -> int:
-        """Size of the records in bytes, without the batch header."""
+        """Size of the records in bytes, without the batch header: before compression, but as encoded for a batch from seal_arrow()."""
         ...
 
     @property
@@ -60,7 +60,8 @@ class Contents(Protocol):
 class Final(Enum):
     """The final outcome of a batch.
 
-    ABORTED: failed because of close(), an aborted transaction or a fatal error; not counted as a failure that the program has not read.
+    ABORTED: failed because of close(), an aborted transaction, or an error of the whole producer; not counted as a failure that the program
+    has not read. SPLIT: the records have the outcomes of the parts.
     """
 
     SUCCEEDED = "succeeded"
@@ -72,9 +73,10 @@ class Final(Enum):
 class ProducerBatch:
     """One batch.
 
-    charged: bytes charged in the BufferPool. callback_room: for how many more callbacks this is enough. compression_ratio: after sealing,
-    the compressed size of the records over the uncompressed size. callbacks: a flat list of (Delivery, callback). acks: a flat list of
-    (AckBuffer, sequence, index of the record). asked: the indices of the records whose error the program has read.
+    charged: bytes charged in the BufferPool. callback_room: for how many more callbacks and AckBuffer sequences this is enough.
+    compression_ratio: after sealing, the compressed size of the records over the uncompressed size; 1 without compression, and for a batch
+    from seal_arrow(). callbacks: a flat list of (Delivery, callback). acks: a flat list of (AckBuffer, sequence, index of the record).
+    asked: the indices of the records whose error the program has read.
     """
 
     __slots__ = (
@@ -151,7 +153,8 @@ class ProducerBatch:
     ) -> ProducerBatch:
         """Make a batch that is already sealed, from the records of a builder.
 
-        charged: bytes charged in the BufferPool. created_ms: the present time in ms.
+        charged: bytes charged in the BufferPool. created_ms: when delivery.timeout.ms begins; the present time, or that of a batch that is
+        split.
         """
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
         batch._take(builder)
@@ -181,7 +184,7 @@ class ProducerBatch:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the broker has written all records. Always False for a batch that was split."""
+        """Whether all records were written (with acks=0: sent). Always False for a batch that was split."""
         return self.final is Final.SUCCEEDED
 
     @property
@@ -214,9 +217,9 @@ class ProducerBatch:
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Make the outcome that the caller has stored final, and settle the AckBuffer sequences.
+        """Set the final outcome, and settle the AckBuffer sequences with the errors that the caller has stored. Return whether it was set.
 
-        Returns False without effect if the batch has failed or was split before. Raises IllegalStateError if it has succeeded before.
+        False if the batch has failed or was split before. Raises IllegalStateError if it has succeeded before.
         """
         if self.final is not None:
             if self.final is Final.SUCCEEDED:

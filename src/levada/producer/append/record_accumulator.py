@@ -161,7 +161,7 @@ class RecordAccumulator:
 
     @property
     def full(self) -> deque[ProducerBatch]:
-        """Closed batches that are not yet compressed. Any thread may take one with claim_full()."""
+        """Closed batches to be compressed. Any thread may take one with claim_full(), which skips those that the Sender has sealed."""
         return self.appender.full
 
     def adopt(self) -> None:
@@ -215,11 +215,11 @@ class RecordAccumulator:
         self.appender.takes_records = refusal is None and not self.closed
 
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
-        """Append a record, in a new batch if needed. Return None if metadata does not have the topic or the partition.
+        """Append a record. Return its Delivery; None if metadata lacks the topic or the partition; or a Ticket if memory is short.
 
-        Returns a Ticket if memory is short. Then the caller waits for the ticket's promise, and calls again with the ticket. In the end it
-        always cancels the ticket, which may be unused because another thread has opened a batch. Raises RecordTooLargeError, ClosedError,
-        and the error of admit().
+        With a Ticket, the caller waits for its promise and calls again with it. Afterwards the caller must cancel the ticket, also after
+        success: its memory may be unused, because another thread has opened a batch. Raises RecordTooLargeError, ClosedError, or the error
+        set by admit(). now_ms: the present time in ms.
         """
         self._check_open()
         bound = self._checked_size(record)
@@ -293,9 +293,10 @@ class RecordAccumulator:
                 self.appender.close(queue)
 
     def append_sealed(self, sealed: Sealed, now_ms: int, ticket: Ticket | None = None) -> ProducerBatch | Ticket | None:
-        """Queue a batch from seal_arrow() behind the other batches of its partition.
+        """Queue a batch from seal_arrow() behind the other batches of its partition, whose open batch is closed.
 
-        Return the batch, or a Ticket or None like append().
+        Return the batch, or None or a Ticket as append() does. Raises RecordTooLargeError if buffer.memory is too small for the batch, and
+        otherwise as append() does.
         """
         self._check_open()
         topic = self.topics.get(sealed.tp.topic)
@@ -350,9 +351,9 @@ class RecordAccumulator:
         return sticky.limit - HEADER_SIZE - sticky.produced - (0 if tail is None else tail.size)
 
     def claim_full(self) -> ProducerBatch | None:
-        """Return a full batch that is not compressed yet; None without one. The calling thread compresses it without the engine's lock.
+        """Take a full batch that is not compressed yet, and return it; None without one. The batch is not sent before sealed() is called.
 
-        Then it calls sealed(). The batch is not sent in between.
+        The calling thread compresses it without the engine's lock, and then calls sealed().
         """
         self.adopt()
         while self.full:
@@ -364,7 +365,7 @@ class RecordAccumulator:
         return None
 
     def sealed(self, batch: ProducerBatch) -> None:
-        """Allow the Sender to drain a batch again that claim_full() returned."""
+        """Allow the Sender to drain a batch that claim_full() returned. Seal it if it was compressed; drop its bytes if it has failed."""
         batch.sealing = False
         if batch.final is not None:
             batch.drop_bytes()
@@ -394,7 +395,7 @@ class RecordAccumulator:
         return self.pool.redeem(ticket) if ticket is not None else self.pool.try_allocate(size)
 
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
-        """Choose a new sticky partition for a record without a key, unless the current one has an open batch or has had too few bytes.
+        """Choose a new sticky partition if the record goes to one, unless the current one has an open batch or has had too few bytes.
 
         Return whether a new one was chosen.
         """
@@ -447,9 +448,10 @@ class RecordAccumulator:
     # Draining
 
     def drain(self, node: int, now_ms: int, numbering: Numbering | None) -> list[ProducerBatch]:
-        """Take batches for one request to a node, at most one per partition, up to max.request.size. Seal and number them.
+        """Take batches for one request to a node, at most one per partition. Seal and number them.
 
-        Partitions that do not fit into this request come first in the next one. numbering: None if the batches get no sequence numbers.
+        Together they have at most max.request.size bytes, unless the first one alone has more. A partition whose batch `numbering` does not
+        allow to be sent is parked. numbering: None if the batches get no sequence numbers.
         """
         drained: list[ProducerBatch] = []
         total = 0
@@ -535,7 +537,10 @@ class RecordAccumulator:
             self._finish(batch, final)
 
     def off_the_wire(self, batch: ProducerBatch) -> None:
-        """Note that the request with a batch has ended. If the batch failed before, its memory is released now."""
+        """Note that the request with a batch has ended, and unmute its partition.
+
+        If the batch failed before, its memory is released now, or after its callbacks have run.
+        """
         batch.on_the_wire = False
         batch.queue.muted = False
         self.backlogs.place(batch.queue)
@@ -549,7 +554,7 @@ class RecordAccumulator:
             self.fail(batch, error(batch), final=Final.ABORTED)
 
     def close(self, ended: Ended) -> None:
-        """Accept no more records, and fail the callers that wait for memory. ended: makes the error."""
+        """Accept no more records, close the open batches, and fail the callers that wait for memory. ended: makes the error."""
         self._ended = ended
         self.closed, self.appender.takes_records = True, False
         self.adopt()
@@ -595,7 +600,10 @@ class RecordAccumulator:
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
-        """Drop the bytes of a final batch, and release its memory if its callbacks have run. No effect while its request is in flight."""
+        """Release the memory of a final batch if its callbacks have run. Drop its bytes, unless a thread is compressing them.
+
+        No effect while its request is in flight.
+        """
         if batch.on_the_wire:
             return
         if not batch.sealing:

@@ -42,7 +42,7 @@ from levada.types import PartitionInfo, TopicPartition
 T = TypeVar("T")
 
 MISSING_TOLD_MS = 900
-"""After how long a wait for a topic or partition that does not exist is logged."""
+"""After how many ms a wait for a topic or partition that does not exist is logged."""
 RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
 """Errors that do not concern a single record. send() raises these and fatal errors; other errors are reported by the Delivery."""
 
@@ -179,8 +179,8 @@ class Appending:
         """Return a topic's queues once metadata has the topic and the partition.
 
         partition: None waits for the topic only. deadline_ms: None means max.block.ms from now. limit: the time limit that error messages
-        name; None means max.block.ms. Raises errors with persisted=NO: MetadataTimeout, UnknownTopicOrPartitionError, or a permanent error
-        of the topic.
+        name; None means max.block.ms. Raises errors with persisted=NO: MetadataTimeout, UnknownTopicOrPartitionError, a permanent error of
+        the topic, or the error that ends all waits for metadata, such as BootstrapError, AuthenticationError or ClosedError.
         """
         metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
@@ -232,7 +232,7 @@ class Appending:
         raise not_written(topic_error(known.error, name))
 
     def _tell_of_missing(self, name: str, partition: int | None, limit: Limit, now_ms: int) -> None:
-        """Log a warning if a call waits for a topic or a partition that does not exist, once in max.block.ms."""
+        """Log a warning if a call waits for a topic or a partition that does not exist, at most once per topic in max.block.ms."""
         known = self._metadata.topic(name)
         if known is None or now_ms - self._told_ms.get(name, now_ms - self._max_block_ms) < self._max_block_ms:
             return
@@ -329,7 +329,7 @@ class Appending:
         raise BufferExhaustedError(f"{what} did not become free within {self._limit.text}; {why}; persisted: no")
 
     def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
-        """Wait while more than buffer.memory is charged. This happens if records fail faster than their callbacks run."""
+        """Wait until the deadline while more than buffer.memory is charged, because records fail faster than their callbacks run."""
         if self._accumulator.pool.available >= 0 or self._host.now_ms() >= deadline_ms:
             return
         with self._host.lock:

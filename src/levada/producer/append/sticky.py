@@ -16,7 +16,7 @@ from itertools import accumulate
 class StickyPartition:
     """The current partition for records without a key, of one topic.
 
-    current: -1 before the first choice. limit, produced: bytes; the next partition is chosen when `produced` reaches `limit`.
+    current: -1 while none is chosen. limit, produced: bytes; the next partition is chosen when `produced` reaches `limit`.
     """
 
     __slots__ = ("_random", "current", "limit", "produced")

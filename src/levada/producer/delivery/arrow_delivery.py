@@ -21,14 +21,17 @@ NOT_SENT = -1
 
 
 class ArrowReport(NamedTuple):
-    """The numbers of rows of a send_arrow() call. rows: all rows. failed: the rows that were not written."""
+    """The numbers of rows of a send_arrow() call. rows: all rows. failed: the rows with an error; some of these may have been written."""
 
     rows: int
     failed: int
 
 
 class ArrowOutcomes:
-    """The outcome of every row of one send_arrow() call, without methods that wait."""
+    """The outcome of every row of one send_arrow() call, without methods that wait.
+
+    first_error(), counts() and table() note that the program has read all errors.
+    """
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -92,7 +95,7 @@ class ArrowOutcomes:
         return None if first is None else first[1]
 
     def failure(self) -> tuple[int, KafkaError | None]:
-        """Return the number of rows, and the error of a failed row or None. Does not note that the program has read the error."""
+        """Return the number of rows, and the error of a failed row; None if no row has failed. The error does not count as read."""
         count = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
         places = ((outcome, index) for outcome, start, rows in self._batches if not outcome.succeeded for index in _places(start, rows))
         failed = (outcome.failure_of(index) for outcome, index in places)
@@ -106,7 +109,8 @@ class ArrowOutcomes:
     def table(self) -> pa.RecordBatch:
         """Return a pyarrow.RecordBatch with the columns row, partition, offset and error, in the order of the rows, without waiting.
 
-        offset: -1 for a failed row, or if the broker did not send the offset. error: null for a row that was written.
+        partition: -1 for a row that was rejected before it was sent. offset: -1 for a failed row, or if the broker did not send the offset.
+        error: null for a row that was written.
         """
         from levada.record.columnar import delivery_report
 
@@ -175,8 +179,8 @@ class ArrowDelivery(ArrowOutcomes):
     def to_arrow(self, timeout: float | None = None) -> pa.RecordBatch:
         """Wait for all rows and return a pyarrow.RecordBatch with the columns row, partition, offset and error, in the order of the rows.
 
-        offset: -1 for a failed row, or if the broker did not send the offset. error: null for a row that was written. timeout: as for
-        result().
+        partition: -1 for a row that was rejected before it was sent. offset: -1 for a failed row, or if the broker did not send the offset.
+        error: null for a row that was written. timeout: as for result().
         """
         self._wait(timeout)
         return self.table()

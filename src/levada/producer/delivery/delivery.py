@@ -31,7 +31,7 @@ class Outcome(Protocol):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the broker has written all records, in a batch that was not split."""
+        """Whether all records were written (with acks=0: sent). Always False for a batch that was split."""
         ...
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
@@ -80,7 +80,7 @@ class Delivery:
         return self._outcome.tp
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait until the record is acknowledged and return its metadata.
+        """Wait until the record is acknowledged and return its metadata. With acks=0, wait until it is sent; the offset is -1 then.
 
         timeout: seconds; None waits until the record is done, for about delivery.timeout.ms at most. Raises TimeoutError if the time is
         over first; the record is still being sent then. Raises the error of a failed record; `persisted` of this error says whether the
@@ -93,7 +93,10 @@ class Delivery:
         return self.metadata()
 
     def metadata(self) -> RecordMetadata:
-        """Return the record's metadata without waiting. The offset is -1 before the record is acknowledged, and if it has failed."""
+        """Return the record's metadata without waiting.
+
+        The offset is -1 before the record is acknowledged, if it has failed, and if the broker has not sent the offset, as with acks=0.
+        """
         return self._outcome.metadata(self.index, self.timestamp, self.key_size, self.value_size)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:

@@ -37,7 +37,7 @@ class FailedSends:
     ) -> None:
         self.waiter: Waiter | None = None
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Called with the error of every failed record. The TransactionManager then makes the transaction fail."""
+        """Called with the error of every failed record. In a transaction, the TransactionManager then makes the transaction fail."""
         self._pool = pool
         self._unread = unread
         self._defer = defer

@@ -59,7 +59,7 @@ class Failures:
         self._network = network
         self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Called with the error of every failed batch. The TransactionManager then makes the transaction fail."""
+        """Called with the error of every failed batch. In a transaction, the TransactionManager then makes the transaction fail."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
         """Returns a text about the reason why the batches of a transaction are delayed; "" if there is none."""
         self.transactional_id: str | None = None
@@ -117,7 +117,10 @@ class Failures:
         self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
 
     def abort(self, batch: ProducerBatch, cause: KafkaError | None) -> None:
-        """Fail a batch because its transaction is aborted. cause: the error of the transaction; None if the program aborts it."""
+        """Fail a batch because its transaction is aborted, or has to be.
+
+        cause: the error of the transaction; None if the program aborts it, or if the batch was in flight when the transaction failed.
+        """
         sent = f"after {_attempts(batch)}" if batch.attempts else "before it was sent"
         why = "" if cause is None else f"; the transaction failed with: {cause}"
         error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")

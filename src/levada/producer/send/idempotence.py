@@ -43,7 +43,10 @@ NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 
 
 class Verdict(Enum):
-    """The reaction to an error about the sequence of a batch. BUMP: retry the batch under a new epoch."""
+    """The reaction to an error about the sequence of a batch.
+
+    BUMP: retry the batch after its partition has started at 0 again, under a new epoch; in a transaction, under the same epoch.
+    """
 
     RETRY = "retry"
     BUMP = "bump"
@@ -224,7 +227,7 @@ class Idempotence:
         self._bump_for_new_topics |= self._has_forgotten
 
     def topic_recreated(self, queues: Iterable[PartitionQueue]) -> None:
-        """Start these partitions at 0 under a new epoch, because the log of a recreated topic has no earlier sequence (KIP-516)."""
+        """Have recover() start these partitions at 0, because the log of a recreated topic has no earlier sequence (KIP-516)."""
         for queue in queues:
             if queue.sequences.identity == self.identity and queue.sequences.next:
                 self._want_bump(queue)
@@ -281,7 +284,7 @@ class Idempotence:
             batch.queue.sequences.acked(batch.base_sequence, batch.records_count, base_offset)
 
     def decide(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> Verdict:
-        """Return the reaction to OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Verdict.BUMP also requests a new epoch.
+        """Return the reaction to OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. For Verdict.BUMP, recover() restarts the partition.
 
         log_start_offset: from the Produce response; -1 if unknown.
         """
@@ -322,9 +325,10 @@ class Idempotence:
     # Recovery, once per poll
 
     def recover(self) -> list[ProducerBatch]:
-        """Resolve partitions, and bump the epoch if this is needed and possible now.
+        """Resolve partitions. If needed and possible now, bump the epoch, and start partitions at 0 again.
 
-        Return the batches that the caller must fail: they may have been written under the old epoch, so they must not be sent again.
+        A transactional producer keeps its epoch. After epoch 32767, the producer needs another producer id first. Return the batches that
+        the caller must fail: they may have been written under the old numbers, so they must not be sent again.
         """
         if not self._troubled and not self._bump_for_new_topics:
             return []
@@ -351,7 +355,7 @@ class Idempotence:
             self.changes += 1
 
     def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
-        """Start a partition at 0 under the new epoch. Renumber its sent batches that were certainly not written, and return the others."""
+        """Start a partition at 0 under the present epoch. Renumber its sent batches that were certainly not written; return the others."""
         del self._troubled[queue]
         self.changes += 1
         queue.sequences.restart(self.identity)

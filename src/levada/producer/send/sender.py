@@ -196,7 +196,7 @@ class Sender:
         return encoded
 
     def _unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
-        """Split a batch that a message set cannot hold into parts with and without headers; fail it if it cannot be split any more."""
+        """If a message set cannot hold a batch, split it into parts with and without headers; fail it if it cannot be split any more."""
         parts = split_by_headers(batch, self._settings.codec, self._settings.level)
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)

@@ -149,7 +149,8 @@ class TransactionManager:
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now: its partition is in the transaction, or the Produce request adds the partition (KIP-890).
 
-        Otherwise the partition waits for AddPartitionsToTxn, which poll() sends.
+        Otherwise the partition waits for AddPartitionsToTxn, which poll() sends. False also while MarkerPause delays batches, and unless a
+        transaction is open or being prepared.
         """
         if self.state not in SENDING or self._pause.holds():
             return False
@@ -162,7 +163,7 @@ class TransactionManager:
         return False
 
     def poll(self, now_ms: int) -> int:
-        """Send AddPartitionsToTxn for waiting partitions. Return the time of the next poll in ms."""
+        """Send AddPartitionsToTxn for waiting partitions, and poll the MarkerPause. Return the time of the next poll in ms."""
         if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
             self._announcing = self._start(self._announce(), now_ms)
         return self._pause.poll(now_ms)
@@ -173,7 +174,10 @@ class TransactionManager:
         return self.state in ENDING_BADLY
 
     def failed(self, error: KafkaError) -> None:
-        """Note that a record or a request of the transaction has failed permanently, so that the transaction has to be aborted."""
+        """Note that a record or a request of the transaction has failed permanently, so that the transaction has to be aborted.
+
+        Fails the records that are not in flight. No effect unless a transaction is open or being prepared.
+        """
         if self.state not in SENDING:
             return
         self._error = error
@@ -229,7 +233,11 @@ class TransactionManager:
         return self._coordinator.explain(call(self))
 
     def initialize(self) -> Flow[None]:
-        """Get a producer id and epoch. This fences any other producer with this transactional.id and aborts its open transaction."""
+        """Get a producer id and epoch, after ending a transaction whose EndTxn got no response.
+
+        The first time, this fences any other producer with this transactional.id and aborts its open transaction. Later, it raises
+        ProducerFencedError if another producer has taken over the transactional.id.
+        """
         self._take(Event.INITIALIZE)
         try:
             yield from self._settle()
@@ -319,7 +327,10 @@ class TransactionManager:
         self._announcing = None
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> Flow[None]:
-        """Add the offsets of a consumer group to the transaction (TxnOffsetCommit). If this fails, the transaction has to be aborted."""
+        """Add the offsets of a consumer group to the transaction (TxnOffsetCommit). If a request fails, the transaction has to be aborted.
+
+        No effect without offsets. Raises IllegalStateError unless a transaction is open and no other such call is running.
+        """
         self._check("send_offsets_to_transaction()")
         if not offsets:
             return
@@ -367,7 +378,10 @@ class TransactionManager:
             raise self.refusal()
 
     def commit(self) -> Flow[None]:
-        """Wait until all records are acknowledged, then commit. After a commit without a response, send the same EndTxn again."""
+        """Wait until all records are acknowledged, then commit. After a commit without a response, send the same EndTxn again.
+
+        Raises TransactionOutcomeUnknownError if EndTxn gets no response in time, and IllegalStateError after an abort without a response.
+        """
         ending = self._unanswered
         if ending is not None and not ending.commits:
             raise IllegalStateError(f"commit_transaction(): {self._name} is being aborted; repeat abort_transaction()")
@@ -378,7 +392,7 @@ class TransactionManager:
         yield from self._end(ending)
 
     def abort(self) -> Flow[None]:
-        """Abort the transaction. Records that are not sent yet fail with TransactionAbortedError.
+        """Abort the transaction. Records that are not acknowledged yet fail with TransactionAbortedError, unless their request succeeds.
 
         After a commit without a response, find out whether the commit was carried out. Raises IllegalStateError if it was, and
         TransactionOutcomeUnknownError or ProducerFencedError if the coordinator's response does not show it.

@@ -1,4 +1,4 @@
-"""The operations of transactions on the records of the producer."""
+"""What a TransactionManager does with the producer's records."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Records(Protocol):
         ...
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Use this producer id and epoch for batches from now on."""
+        """Use this producer id and epoch from now on."""
         ...
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Accept records from now on (None), or refuse them. refusal: makes the error for a refused record."""
+        """Accept records from now on, or refuse them. refusal: makes the error for a refused record; None accepts records."""
         ...
 
     def begin(self) -> None:
-        """Begin a new transaction. Records of later calls belong to it; a send() call that is already running does not."""
+        """Begin a new transaction. Records of later calls belong to it; a send() call that is already running raises IllegalStateError."""
         ...
 
     def deliver(self) -> Flow[None]:
@@ -40,15 +40,15 @@ class Records(Protocol):
         ...
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail the records that are not in flight. cause: the error that made the transaction fail; None if the program aborts it."""
+        """Fail the records that are not in flight. cause: the error of the transaction; None if the program aborts it."""
         ...
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail all records because of a fatal error."""
+        """Fail all records because of a fatal error, also those that are appended later."""
         ...
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """Do not warn about records that failed with this error or because of it, because a call raises it to the program."""
+        """Do not warn about records that failed with this error, or because of it: a call raises it to the program."""
         ...
 
     def look_again(self) -> None:
@@ -67,7 +67,7 @@ class ProducerRecords:
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether records have failed whose sequence numbers cannot be used again."""
+        """Whether records of the transaction have failed whose sequence numbers cannot be used again, so that a new epoch is needed."""
         return self._idempotence.lost_numbers
 
     def identify(self, identity: ProducerIdentity) -> None:
@@ -79,7 +79,7 @@ class ProducerRecords:
         self._accumulator.admit(refusal)
 
     def begin(self) -> None:
-        """Begin a new transaction."""
+        """Begin a new transaction. Records of later calls belong to it; a send() call that is already running raises IllegalStateError."""
         self._accumulator.transactions_begun += 1
 
     def deliver(self) -> Flow[None]:
@@ -100,7 +100,7 @@ class ProducerRecords:
         self._accumulator.abort(self._failures.fatal)
 
     def raised_by_call(self, cause: KafkaError) -> None:
-        """Do not warn about records that failed with this error, or because of it."""
+        """Do not warn about records that failed with this error, or because of it: a call raises it to the program."""
         self._accumulator.unread_failures.raised_by_call(cause)
 
     def look_again(self) -> None:

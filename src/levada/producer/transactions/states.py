@@ -11,8 +11,8 @@ A commit has two phases. In PREPARING, the producer waits until every record is 
 transaction stays open (NOT_PREPARED). After this phase, the transaction can also be handed over to another process. In COMMITTING, the
 producer sends EndTxn. If there is no response, the commit may be carried out now, later or never: OUTCOME_UNKNOWN. Then the program may
 repeat the same call, which sends the same EndTxn with the same version, producer id and epoch; the coordinator carries it out only once.
-Any other call first initializes the producer again. This ends a transaction that may be open, and gets a new epoch, so that a delayed
-request with the old epoch cannot affect a later transaction.
+begin_transaction() first initializes the producer again. This ends a transaction that may be open, and gets a new epoch, so that a delayed
+request with the old epoch cannot affect a later transaction. abort_transaction() after such a commit finds out how the transaction ended.
 
 The older transaction protocol keeps the epoch for the next transaction. A request without a response may arrive late, during the next
 transaction. So after a transaction with such a request, the producer MUST_INITIALIZE_AGAIN, even if the transaction was ended. In the newer
