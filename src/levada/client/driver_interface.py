@@ -183,7 +183,7 @@ class Helpers:
         return promise
 
     def poll(self, now_ms: int) -> int:
-        """Settle the promises of functions that have ended."""
+        """Settle the promises of functions that have ended. Always returns NEVER_MS."""
         while self._ended:
             promise, value, error = self._ended.popleft()
             promise.resolve(value) if error is None else promise.reject(error)

@@ -151,7 +151,7 @@ class Engine:
     def close(self, now_ms: int, ended: Ended) -> None:
         """Close every connection, and reject everything that still waits. ended: makes the error."""
         self._closed = True
-        # From the last one up. A bug may have left one of them so that it cannot be closed; the others are all the same.
+        # ExitStack runs these in reverse order. If a bug makes one of them raise, the others still run.
         with ExitStack() as parts:
             for holder in self.holders:
                 parts.callback(holder.give_up, ended)

@@ -206,7 +206,7 @@ class Failures:
         return self._refusals.get(key) or ConnectError(f"{address} ({key}): {self.cause(key, address) or 'not connected'}")
 
     def is_given_up(self, address: str) -> bool:
-        """Return whether an address is not worth another attempt: its newest failure proved that no Kafka broker listens there.
+        """Return whether an address is not worth another attempt: no Kafka broker listens there, or authentication failed.
 
         With bootstrap.wait=false every failure counts, unless the next attempt uses another version of ApiVersions.
         """

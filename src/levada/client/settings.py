@@ -11,7 +11,7 @@ from levada.client.network.api_versions import BrokerVersions
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings of an Engine. Fields have the names of their options; times are in milliseconds."""
+    """The settings of an Engine. Most fields are named after their options; times are in milliseconds."""
 
     bootstrap: Sequence[tuple[str, int]]
     source: MetadataSource

@@ -31,7 +31,7 @@ UNKNOWN_GRACE_MS = 2_000
 
 
 def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, grace_ms: int = UNKNOWN_GRACE_MS) -> None:
-    """Raise the error that metadata has for a partition. A missing partition counts as an error only after it was missing for grace_ms.
+    """Raise the error that metadata has for a partition: FINAL_TOPIC_ERRORS at once, a missing topic or partition only after grace_ms.
 
     waited_ms: for how long, in ms, metadata of the partition has been requested.
     """
@@ -41,7 +41,7 @@ def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, 
 
 
 def error_of_partition(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError | None:
-    """Return the error that metadata has for a partition; None if it exists, or if its topic is not known yet."""
+    """Return the error that metadata has for a partition; None if it exists, or if metadata cannot tell yet."""
     topic = snapshot.topics.get(tp.topic)
     if topic is None:
         return None

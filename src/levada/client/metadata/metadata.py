@@ -30,7 +30,11 @@ from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
 
 
 class MetadataQuery(NamedTuple):
-    """A metadata request to send. topics: the requested topics; None for all. min_version: the oldest version that supports the request."""
+    """A metadata request to send.
+
+    topics: the requested topics; None for all. partial: whether the other topics of the snapshot stay. min_version: the oldest version that
+    supports the request.
+    """
 
     request: MetadataRequest
     topics: frozenset[str] | None
@@ -113,7 +117,7 @@ class Metadata:
         self._transient |= added
 
     def clear_transient_topics(self) -> None:
-        """Forget the transient topics; the next full update drops them from the snapshot."""
+        """Forget the transient topics. The next update drops them from the snapshot, unless they are requested for another reason."""
         self._transient.clear()
         self._new &= self.topics
 
@@ -136,14 +140,14 @@ class Metadata:
         return self.version
 
     def refreshed(self) -> Promise[None]:
-        """Request a full update; return a promise that resolves when it is done. The usual pauses between updates apply."""
+        """Request a full update; return a promise that resolves with the next update. The usual pauses between updates apply."""
         return self.await_update(self.request_update())
 
     def await_update(self, version: int) -> Promise[None]:
         """Return a promise that resolves when the metadata version is higher than this one.
 
-        It is rejected when the cluster refuses permanently, or when the client is closed. All callers that wait for the same version share
-        a promise, so that callers that stop waiting leave nothing behind.
+        It is rejected with the error of fail(), perhaps from an earlier call for which no caller waited, or when the client has ended. All
+        callers that wait for the same version share a promise, so that callers that stop waiting leave nothing behind.
         """
         promise: Promise[None] = Promise()
         if self._fatal is not None:
@@ -209,7 +213,10 @@ class Metadata:
         self._need_full = True
 
     def fail(self, error: BaseException) -> None:
-        """Reject all waiting callers, because the cluster refuses permanently. If there is none, reject the next one."""
+        """Reject all waiting callers, because waiting longer does not help: for example, authentication failed.
+
+        If no caller waits, reject the next one, unless an update succeeds before.
+        """
         waiters, self._waiters = self._waiters, {}
         self._fatal = None if waiters else error
         for promise in waiters.values():

@@ -1,8 +1,8 @@
 """Keeps the metadata fresh: one request at a time, to the least loaded node.
 
-The client goes back to the bootstrap addresses (KIP-899) when no node can be used and no connection lives, because the whole cluster may
-have moved; when no update succeeded for metadata.recovery.rebootstrap.trigger.ms although some were due; and when a broker asks for it
-(KIP-1102).
+The client goes back to the bootstrap addresses when a broker asks for it (KIP-1102). With metadata.recovery.strategy=rebootstrap (KIP-899)
+it also does so when no node can be used and no connection lives, because the whole cluster may have moved; and when no update succeeded for
+metadata.recovery.rebootstrap.trigger.ms although some were due.
 """
 
 from __future__ import annotations

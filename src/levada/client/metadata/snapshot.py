@@ -32,9 +32,10 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """The nodes, topics and leaders at one time. Before the first response, the nodes are the bootstrap addresses, with the ids -1, -2, ...
+    """The nodes, topics and leaders at one time.
 
-    described_by: the address of the broker that has sent the response; "" before the first response.
+    Before the first response, and after the client went back to them, the nodes are the bootstrap addresses, with the ids -1, -2, ...
+    described_by: the address of the broker that has sent the response; "" for the bootstrap addresses.
     """
 
     cluster_id: str | None = None
@@ -86,7 +87,7 @@ class ClusterSnapshot:
         return -1 if info is None else info.leader_epoch
 
     def partition_count(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic; None if it is not known."""
+        """Return the number of partitions of a topic; None if the topic is not known, or was described without partitions."""
         known = self.topics.get(topic)
         return len(known.partitions) or None if known is not None else None
 

@@ -31,7 +31,7 @@ def request_for(names: Iterable[str], *, may_create: bool) -> MetadataRequest:
 
 
 def keep_only(response: MetadataResponse, names: Iterable[str]) -> None:
-    """Remove all topics but these from a response for every topic. A topic that the response does not have does not exist."""
+    """Remove all topics but these from a response for every topic. Add UNKNOWN_TOPIC_OR_PARTITION for those that the response lacks."""
     described = {topic.name: topic for topic in response.topics}
     response.topics = [described.get(name) or _unknown(name) for name in names]
 

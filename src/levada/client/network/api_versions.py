@@ -79,9 +79,7 @@ def handshake_request() -> ApiVersionsRequest:
 
 
 def known_version(reply: ApiVersionsResponse) -> int:
-    """Return the newest version of ApiVersions that a broker says it knows, in a response that refuses the version; 0 if it does not
-    say.
-    """
+    """Return the newest version of ApiVersions that both sides know, from a response that refuses the version; 0 if it does not say."""
     own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
     return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))
 
@@ -89,8 +87,9 @@ def known_version(reply: ApiVersionsResponse) -> int:
 def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
     """Decode an ApiVersions response, which may be in version 0 whatever version was requested.
 
-    A refusal is first read as version 0, because its bytes could also be valid in another version. If neither version fits, only the error
-    code is kept: librdkafka's mock broker sends a refusal that is valid in no version.
+    An UNSUPPORTED_VERSION response is first read as version 0, because its bytes could also be valid in another version. Only if it fits
+    neither version, its error code alone is returned: librdkafka's mock broker sends such a response. Any other response that fits neither
+    version raises ProtocolError.
     """
     code = int.from_bytes(frame[4:6], "big", signed=True)
     attempts = (0, version) if code == ErrorCode.UNSUPPORTED_VERSION else (version, 0)

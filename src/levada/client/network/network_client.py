@@ -3,8 +3,8 @@
 A connection is named by its key, or by a node id alone, which means the node's general connection. Nothing here waits. `ready` returns
 False and begins to connect; the caller asks again later. `send` passes a request to the connection and returns a Promise. The engine calls
 `complete` with what the network did, and `expire` when time has passed. Promises are settled after all state is up to date, in order. Each
-is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError for a response that cannot be read, or
-an UnsupportedVersionError when nothing was sent.
+is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError for a response that cannot be read, an
+UnsupportedVersionError or UnwritableError when nothing was sent, or the error of close().
 
 The package `setup` decides which requests set up a connection or renew its session. They pass through here as requests whose promise is
 None. The work of a step is in proportion to what happened: expire() looks at requests only when one may have timed out, and at nodes only
@@ -106,7 +106,10 @@ class NetworkClient:
     # Asking
 
     def ready(self, peer: Peer, now_ms: int) -> bool:
-        """Return whether a request may be sent now. If there is no connection, begin to connect, unless the back-off forbids it."""
+        """Return whether a request may be sent now. If there is no connection, begin to connect, unless the back-off forbids it.
+
+        If the session is about to end, begin to authenticate again.
+        """
         if self.is_ready(peer, now_ms):
             return True
         self._connect_if_allowed(key_of(peer), now_ms)
@@ -122,7 +125,7 @@ class NetworkClient:
         return True
 
     def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
-        """Return whether a metadata request may be sent now. If there is no connection, begin to connect like ready()."""
+        """Return whether a metadata request may be sent now. Otherwise connect or authenticate again, as ready() does."""
         key = key_of(node_id)
         if self._usable(key, now_ms) is not None:
             return True
@@ -216,11 +219,11 @@ class NetworkClient:
         max_version: int = 32767,
         expect_response: bool = True,
     ) -> Promise[Any]:
-        """Send a request over a connection that is ready. Raises IllegalStateError if it is not ready.
+        """Send a request over a connection that is ready. Raises IllegalStateError if it is not ready, and the error of close() after it.
 
-        timeout_ms: the time for the response; None for request.timeout.ms. The promise resolves with the response; with None if
-        expect_response is False. It is rejected with DisconnectError, UnsupportedVersionError (nothing was sent) or ProtocolError, but
-        never during this call.
+        timeout_ms: the time for the response; None for request.timeout.ms. The promise resolves with the response; with None, once the
+        request is written, if expect_response is False. It is rejected with DisconnectError, ProtocolError, UnsupportedVersionError or
+        UnwritableError (for these two nothing was sent), or the error of close(), but never during this call.
         """
         key = key_of(peer)
         if self._ended is not None:
@@ -249,7 +252,7 @@ class NetworkClient:
             self.disconnect(peer, now_ms)
 
     def close(self, ended: Ended) -> None:
-        """Close every connection and reject the requests in flight."""
+        """Close every connection and reject the requests in flight. ended: makes the errors."""
         self._ended = ended
         for known in self.states:
             self._close(known.key, "the client is closed")
@@ -260,8 +263,8 @@ class NetworkClient:
     # Driven by the engine
 
     def expire(self, now_ms: int) -> None:
-        """Close connections whose set-up or whose requests took too long, and settle the promises of requests that failed before they were
-        sent.
+        """Do what is due without a network event: close connections whose set-up or requests took too long, resume set-ups whose wait for
+        credentials is over, and settle the promises of requests that failed before they were sent.
 
         A process that was suspended for a while finds responses waiting, and reads one per connection and step. So if a connection has
         delivered a response in this step, its requests do not time out before the next step.
@@ -488,11 +491,10 @@ class NetworkClient:
         self.in_flight.throttled(key, pause_ms)
 
     def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
-        """Close a connection because of a response that breaks the protocol, or that belongs to none of the requests.
+        """Close a connection because its set-up failed, or because of a response that breaks the protocol or belongs to no request.
 
-        Nothing that comes after such a response can be trusted.
-
-        request: the request that the response belongs to; it fails with `error`. None if there is no such request.
+        Nothing that comes after such a response can be trusted. request: the request that the response belongs to; it fails with `error`.
+        None if there is no such request.
         """
         self._close(key, str(error))
         if request is not None:
@@ -506,7 +508,10 @@ class NetworkClient:
         self._metadata.fail(self._failures.refused(key, self.address(key), error))
 
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
-        """Handle the end of a connection: begin its back-off, reject its requests (oldest first), and request a metadata update."""
+        """Handle the end of a connection: begin its back-off, and reject its requests, oldest first.
+
+        Unless the client closed it or it was idle, also note the failure, and request a metadata update.
+        """
         known = self.states.get(key)
         cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
         cause += advertised_by(known, self._metadata.snapshot)

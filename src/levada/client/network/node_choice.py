@@ -44,7 +44,7 @@ class NodeChoice:
         return None if best is None else best[1]
 
     def shortest_delay_ms(self, now_ms: int) -> int:
-        """Return for how many milliseconds no known node can be used."""
+        """Return for how many milliseconds no known node can be used; NEVER_MS if only an event can change that."""
         return min((self._states.delay_ms(node_id, now_ms) for node_id in self._metadata.snapshot.nodes), default=NEVER_MS)
 
     def has_usable_node(self) -> bool:

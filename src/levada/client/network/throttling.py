@@ -1,6 +1,6 @@
 """Since which version of each API the client has to wait after a throttled response (KIP-219).
 
-Before that version the broker delayed its response instead, and the client does nothing. APIs that are not listed never throttle.
+Before that version the broker delayed its response instead, and the client does nothing. Nor does it wait after APIs that are not listed.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class CoordinatorFinder:
         self._known.pop((kind, key), None)
 
     def answered(self, kind: CoordinatorKind, key: str, error_code: int) -> bool:
-        """Handle the error code of a coordinator's response. Return whether the coordinator has to be looked up again.
+        """Forget a coordinator if the error code of its response is one of FORGET_ON. Return whether it has to be looked up again.
 
         key: the group or transactional id.
         """

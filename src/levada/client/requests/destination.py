@@ -34,15 +34,19 @@ class Controller(Destination):
 
 @dataclass(frozen=True, slots=True)
 class Leader(Destination):
-    """The leader of a partition; the flow waits until there is one. Metadata of the topic must be requested already."""
+    """The leader of a partition; the flow waits until there is one. Metadata of the topic must be requested already.
+
+    Raises a permanent error of the topic.
+    """
 
     tp: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator(Destination):
-    """The coordinator of a group (key: the group id), of a transactional id or of a share partition. Its connection is used for nothing
-    else.
+    """The coordinator of a group (key: the group id), of a transactional id or of a share partition. Raises the error of the look-up.
+
+    The request uses the broker's connection for coordinators (Purpose.COORDINATOR).
     """
 
     kind: CoordinatorKind
@@ -57,7 +61,7 @@ class Destinations:
         self._coordinators = coordinators
 
     def find(self, destination: Destination) -> Flow[ConnectionKey]:
-        """Return the connection for a destination."""
+        """Return the connection for a destination. May wait for a look-up or a metadata update. Raises the errors of the destinations."""
         if isinstance(destination, Coordinator):
             return (yield from self._coordinators.find(destination.kind, destination.key))
         if isinstance(destination, Leader):

@@ -32,7 +32,7 @@ class Spawn(Protocol):
     """Runs flows in parallel to the one that starts them (FlowsBeside)."""
 
     def start(self, flow: Flow[T]) -> Promise[T]:
-        """Start a flow."""
+        """Start a flow with the next poll."""
         ...
 
     def cancel(self, promise: Promise[Any]) -> None:

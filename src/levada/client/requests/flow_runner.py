@@ -36,7 +36,7 @@ class Router(Protocol):
     """Finds the connections for destinations (Destinations)."""
 
     def find(self, destination: Destination) -> Flow[ConnectionKey]:
-        """Return the connection to a destination, as known now."""
+        """Return the connection for a destination. May wait for a look-up or a metadata update. Raises the errors of the destinations."""
         ...
 
 
@@ -146,7 +146,7 @@ class FlowRunner:
             self._end(task, now_ms, ClosedError(f"{task.describe} is no longer waited for"))
 
     def fail(self, error: Exception) -> None:
-        """End the flows that wait to send a request with this error, because no node will ever accept the request."""
+        """Throw this error into the flows that wait for a connection, because no node will ever accept their requests."""
         for task in [task for waiting in self._blocked.values() for task in waiting]:
             self._abort(task, error)
 
@@ -320,7 +320,10 @@ class FlowRunner:
             promise.reject(error)
 
     def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
-        """Throw a TimeoutError into a flow whose deadline has passed. error: the TimeoutError."""
+        """Throw an error into a flow whose deadline has passed, or whose result is not needed any more.
+
+        If its request may block the connection, the response is not waited for: see NetworkClient.abandon().
+        """
         if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
             self._network.abandon(task.sent_to, task.outcome, now_ms)
         self._abort(task, error)
@@ -344,7 +347,7 @@ class FlowRunner:
 
 
 class FlowsBeside:
-    """Runs flows in parallel to the flow that starts them. They have no deadline; the flow that has started them cancels them."""
+    """Runs flows in parallel to the flow that starts them. They have no deadline; that flow cancels those that it no longer needs."""
 
     def __init__(self, flows: FlowRunner, now: Now) -> None:
         self._flows = flows

@@ -72,8 +72,8 @@ Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 class Waiting(NamedTuple):
     """Tells whether to wait for open transactions that may change the offsets (KIP-447), which brokers before 2.5 do not support.
 
-    told: called with each response, with the partitions that wait for a transaction. cannot: called if the coordinator cannot wait; it is
-    then asked without waiting. None raises UnsupportedVersionError instead.
+    told: called for each response, with the partitions that wait for a transaction; [] if none does. cannot: called if the coordinator
+    cannot wait; it is then asked without waiting. None raises UnsupportedVersionError instead.
     """
 
     wanted: bool = True
@@ -98,7 +98,7 @@ class CoordinatedGroup(NamedTuple):
         return f"the coordinator of group '{self.group_id}'"
 
     def take_codes(self, policy: RetryPolicy, codes: Iterable[int]) -> bool:
-        """Handle the error codes of a response, as `policy` says. Return whether the next attempt needs fresh metadata."""
+        """Forget the coordinator if `policy` says so for one of these error codes. Return whether the next attempt needs fresh metadata."""
         reactions = {policy.reaction(code) for code in codes if code}
         if Reaction.REFIND in reactions:
             self.finder.forget(CoordinatorKind.GROUP, self.group_id)
@@ -121,8 +121,8 @@ def commit_offsets(
     """Commit offsets, and retry after retriable errors. Return the partitions whose offsets were committed.
 
     still_wanted: returns whether the offset of a partition still has to be committed; called before each attempt. fault_of: returns the
-    error that forbids the commit of a partition; None allows it. Raises the first error in the order of `offsets`; `outcomes` of the error
-    has the outcome of each partition.
+    error that forbids the commit of a partition; None allows it. Raises TimeoutError, and the first error in the order of `offsets`;
+    `outcomes` of that error has the outcome of each partition.
     """
 
     def ask(tps: list[TopicPartition]) -> Flow[PartitionAnswer[None]]:
@@ -159,7 +159,8 @@ def commit_once(
 ) -> Flow[PartitionAnswer[None]]:
     """Send one OffsetCommit to the coordinator, without retries. policy: maps error codes to reactions.
 
-    Return the outcome of each partition. If no valid response arrives, every partition has a reason to try again.
+    Return the outcome of each partition. If no valid response arrives, every partition has a reason to try again. Raises the error of the
+    coordinator look-up, UnsupportedVersionError, and UnwritableError.
     """
     coordinated = CoordinatedGroup(group.group_id, finder)
     ids = _known_ids(metadata, {tp.topic for tp in offsets})

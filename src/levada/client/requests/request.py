@@ -29,7 +29,8 @@ def request(message: Request[R], *, node: Destination = ANY_NODE, version: int |
     """Send a request once and return the response; None for a Produce with acks=0, which has no response.
 
     version: None for the newest version that both sides have released; an unreleased version must be given. timeout_ms: the time for the
-    response; None for request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
+    response; None for request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError, DisconnectError, and
+    ProtocolError for a response that cannot be read.
     """
     target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
     bounds = {} if version is None else {"min_version": version, "max_version": version}
@@ -39,7 +40,10 @@ def request(message: Request[R], *, node: Destination = ANY_NODE, version: int |
 
 
 def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
-    """Return the versions that both a node and levada support, by API name: the first and the last one. Raises as request() does."""
+    """Return the versions that both a node and levada support, by API name: the first and the last one.
+
+    Raises as request() does, and BrokerError if the node refuses.
+    """
     reply = yield from request(handshake_request(), node=node)
     if reply.error_code:
         raise broker_error(reply.error_code, "ApiVersions")

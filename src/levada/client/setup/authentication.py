@@ -56,7 +56,8 @@ class SaslAuthentication:
     def __call__(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
         """Authenticate a connection. Return the lifetime of the session in ms; 0 if the session does not end.
 
-        Raises AuthenticationError, and BrokerError for other error codes of SaslHandshake and SaslAuthenticate.
+        Raises AuthenticationError, BrokerError for other error codes of SaslHandshake and SaslAuthenticate, and TimeoutError if the
+        mechanism waits too long for a token or the like.
         """
         yield from self._agree(versions)
         try:

@@ -148,7 +148,7 @@ class FirstVersions:
     def unanswered(self, address: str, began_ms: int, now_ms: int) -> bool:
         """Record that a connection ended without a response to ApiVersions. Return whether a version is left that has not failed twice.
 
-        began_ms: when the connection was begun, in ms.
+        began_ms: when the connection was begun, in ms. It does not count if it was begun before the last one ended.
         """
         before = self._ends.get(address, _NO_END)
         if began_ms <= before.ended_ms:
