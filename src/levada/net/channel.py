@@ -48,7 +48,7 @@ class Channel:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether read() has a result although the socket is not readable: a frame, or the end of the stream."""
+        """Whether read() has a result although the socket is not readable: a frame, the end of the stream, or an error."""
         return bool(self.staged) or self._frames.fault is not None or self._transport.has_buffered
 
     @property
@@ -73,7 +73,7 @@ class Channel:
         self._outgoing.add(frame)
 
     def flush(self) -> bool:
-        """Write as much of the frame as the transport takes; return whether this call has written its last byte."""
+        """Write as much of the frame as the transport takes; return whether this call has written its last byte. Raises OSError."""
         return bool(self._outgoing) and self._outgoing.write(self._transport)
 
     def read(self) -> None:

@@ -105,16 +105,18 @@ class Selectable(Protocol):
         ...
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Write as much of a frame, which includes the size prefix, as possible now. Return True if all of it was written; no event follows
+        """Write as much of a frame, which includes the size prefix, as possible now. Return whether all of it was written; no event follows
         then.
 
-        frame: its pieces, which must not change until they are written or the connection has ended. The rest is written later, and reported
-        in `sent`, or in `disconnected` if that fails. Raises IllegalStateError while another frame is parked.
+        Otherwise the rest is parked, and process() writes it and reports it as sent. If the connection has ended, or ends with this write,
+        the rest is lost: process() reports the frames that arrived before the end, then the end. Raises IllegalStateError if the connection
+        is not open, and while another frame is parked. frame: its pieces, which must not change until they are written or the connection
+        has ended.
         """
         ...
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and forget a connection. No event follows. Unknown ids are ignored."""
+        """Close a connection. No event follows, not even one that process() has not reported yet. Unknown ids are ignored."""
         ...
 
     def forget(self, conn_id: ConnId) -> None:
@@ -150,7 +152,7 @@ class Selectable(Protocol):
         ...
 
     def shutdown(self) -> None:
-        """Close all connections for good."""
+        """Close all connections for good. Must not be called while a thread is in select()."""
         ...
 
 

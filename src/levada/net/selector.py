@@ -133,11 +133,12 @@ class Selector:
         return Ending.HANDSHAKE_TIMED_OUT if shakes_hands else Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Write as much of a frame, which includes the size prefix, as possible now. Return True if all of it was written.
+        """Write as much of a frame, which includes the size prefix, as possible now. Return whether all of it was written; no event follows
+        then.
 
-        The rest is parked; process() writes it and reports it as sent. Raises IllegalStateError while another frame is parked. A write that
-        fails ends the connection, which the next process() reports. If the connection has ended already, and only responses that came
-        before are still to be delivered, the frame is lost.
+        Otherwise the rest is parked, and process() writes it and reports it as sent. If the connection has ended, or ends with this write,
+        the rest is lost: process() reports the frames that arrived before the end, then the end. Raises IllegalStateError if the connection
+        is not open, and while another frame is parked.
         """
         if conn_id in self._ending:
             return False
@@ -157,7 +158,7 @@ class Selector:
         return written
 
     def close(self, conn_id: ConnId) -> None:
-        """Close and forget a connection. No event follows. Unknown ids are ignored."""
+        """Close a connection. No event follows, not even one that process() has not reported yet. Unknown ids are ignored."""
         opening = self._opening.pop(conn_id, None)
         if opening is not None:
             self._resolving.discard(opening)
@@ -187,13 +188,13 @@ class Selector:
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. May be called from any thread."""
         if self._woken:
-            return  # Whoever set it has written to the pipe, or select() will see it before it waits.
+            return  # The call that set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
             self._write_wakeup()
 
     def notify(self) -> None:
-        """Wake the thread or event loop that drives this selector, from another thread."""
+        """Like wakeup(), but also noticed by an event loop that only watches the descriptor of the selector."""
         self._woken = True
         # Also while no thread is in select(): an event loop may be waiting, which watches fileno() and sees only what is written.
         self._write_wakeup()
@@ -225,7 +226,8 @@ class Selector:
         A long wait ends a little too early, because the kernel would end it a little too late; the caller waits for the rest. If there is
         work already, such as a wakeup or an event that was not processed yet, there is no system call. The call after that makes one in any
         case, so that other connections get their turn. With timeout 0, the interpreter's lock is released only if a socket is ready:
-        otherwise a program that calls this in a loop would keep its other threads from running (see short_io).
+        otherwise a program that calls this in a loop would keep its other threads from running (see short_io). Raises ValueError for a
+        negative timeout.
         """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")

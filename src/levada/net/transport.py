@@ -19,15 +19,15 @@ class SocketLike(Protocol):
     """The part of a connected, non-blocking socket that a transport uses."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """Read bytes that have arrived into a buffer; return how many."""
+        """Read bytes that have arrived into a buffer; return how many, 0 at the end of the stream. Raises BlockingIOError without bytes."""
         ...
 
     def send(self, data: memoryview, /) -> int:
-        """Write as many bytes as the socket takes; return how many."""
+        """Write as many bytes as the socket takes; return how many. Raises BlockingIOError if it takes none now."""
         ...
 
     def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
-        """Write several pieces, as many bytes as the socket takes; return how many."""
+        """Write several pieces, as many bytes as the socket takes; return how many. Raises BlockingIOError if it takes none now."""
         ...
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class TransportLayer(Protocol):
         ...
 
     def write(self, data: memoryview) -> int:
-        """Write bytes; return how many were written, 0 if none can be written now."""
+        """Write bytes; return how many were written, 0 if none can be written now. After 0, the same bytes have to be passed again."""
         ...
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:

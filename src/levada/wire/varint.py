@@ -2,7 +2,8 @@
 
 Each byte has seven bits of the number, the lowest bits first. Its high bit is set if another byte follows. Tag sections and compact lengths
 use unsigned varints. Records use signed varints, in which the sign is moved to the lowest bit (zigzag), so that small negative numbers are
-short. A 32-bit number takes at most 5 bytes, a 64-bit number at most 10. Longer varints, and varints with more bits, are errors.
+short. A 32-bit number takes at most 5 bytes, a 64-bit number at most 10. Decoders raise ProtocolError for longer varints and for varints
+with more bits, and TruncatedError if the bytes end inside a varint.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ UINT64_BITS = 64
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Return a non-negative number of at most 64 bits as an unsigned varint."""
+    """Return a non-negative number of at most 64 bits as an unsigned varint. Raises ProtocolError for any other number."""
     if value < 0 or value >> UINT64_BITS:
         raise ProtocolError(f"{value} does not fit an unsigned varint")
     out = bytearray()
@@ -77,7 +78,10 @@ def unzigzag(value: int) -> int:
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a signed number as a zigzag varint. 32-bit and 64-bit numbers have the same encoding."""
+    """Return a signed number of at most 64 bits as a zigzag varint. Raises ProtocolError for any other number.
+
+    32-bit and 64-bit numbers have the same encoding.
+    """
     return encode_uvarint(zigzag(value))
 
 

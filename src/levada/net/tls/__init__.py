@@ -1,1 +1,1 @@
-"""TLS over any socket, for clients and brokers. Only this package and the registry's client know the module ssl."""
+"""TLS over any socket, for clients and brokers. HTTP clients (levada.oauth, levada.registry) use Python's module ssl directly."""

@@ -137,7 +137,7 @@ class TlsTransport:
         return count if count or self._ended else None
 
     def write(self, data: memoryview) -> int:
-        """Encrypt and send bytes; return how many were sent. After 0, the same bytes have to be passed again."""
+        """Encrypt and send bytes; return how many were sent, 0 if not all are sent yet. After 0, the same bytes have to be passed again."""
         return self.write_pieces((data,))
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
@@ -239,7 +239,7 @@ class TlsConnector:
         self._scratch = memoryview(bytearray(READ_BYTES))
 
     def connect(self, socket: SocketLike, host: str) -> TlsTransport:
-        """Return the transport of a connection. host: the name that the certificate of the other side must have."""
+        """Return the transport of a connection. host: the name that the broker's certificate must have, unless the settings accept any."""
         return TlsTransport(socket, self._context.get(), self._scratch, name=host)
 
 
