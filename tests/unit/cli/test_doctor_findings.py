@@ -135,19 +135,37 @@ def info(partition: int, leader: int, isr: tuple[int, ...]) -> PartitionInfo:
 
 
 def test_partitions_without_a_leader() -> None:
-    found = one(cluster.leaders([info(0, -1, (1,)), info(1, 2, (2,)), info(2, -1, (1,))]))
+    found = cluster.leaders([info(0, -1, (1,)), info(1, 2, (2,)), info(2, -1, (1,))])
     assert (found.status, found.about) == (Status.FAILED, "topic t")
     assert "no leader for partitions 0, 2" in found.found
-    assert one(cluster.leaders([info(0, 1, (1,))])).status is Status.OK
+    assert "`levada cluster elect-leaders t:0 --unclean`" in found.advice
+    assert cluster.leaders([info(0, 1, (1,))]).status is Status.OK
+    single = [info(0, -1, ())._replace(topic=topic, replicas=(3,)) for topic in ("t", "u")]
+    found = cluster.leaders(single)
+    assert (found.about, found.advice) == ("2 topics", "start these brokers: no other has a replica")
+    assert "no leader for t-0, u-0: nothing can be read or written there; replicas on broker 3" in found.found
 
 
 def test_replicas_out_of_sync() -> None:
-    found = one(cluster.replicas([info(0, 1, (1, 2)), info(1, 1, (1, 2, 3))], {"t": 2}))
-    assert (found.status, found.found) == (Status.WARNING, "replicas out of sync in partition 0: on brokers 3")
-    found = one(cluster.replicas([info(0, 1, (1,))], {"t": 2}))
+    brokers = (1, 2, 3)
+    found = one(cluster.replicas([info(0, 1, (1, 2)), info(1, 1, (1, 2, 3))], {"t": 2}, brokers))
+    assert (found.status, found.found) == (Status.WARNING, "replicas out of sync on broker 3: partition 0")
+    found = one(cluster.replicas([info(0, 1, (1,))], {"t": 2}, brokers))
     assert found.status is Status.FAILED
     assert "writes with acks=all are refused; out of sync: brokers 2, 3" in found.found
-    assert one(cluster.replicas([info(0, -1, (1,))], {})).status is Status.OK, "that it has no leader is told elsewhere"
+    assert one(cluster.replicas([info(0, -1, (1,))], {}, brokers)).status is Status.OK, "that it has no leader is told elsewhere"
+    single = info(0, 1, (1,))._replace(replicas=(1,))
+    assert one(cluster.replicas([single], {"t": 2}, brokers)).status is Status.OK, "no replica of it is out of sync"
+
+
+def test_a_broker_that_is_down_is_told_once_for_all_topics() -> None:
+    infos = [info(number, 1, (1, 2))._replace(topic=f"t{number}") for number in range(30)]
+    found = one(cluster.replicas(infos, {}, (1, 2)))
+    assert (found.status, found.about) == (Status.WARNING, "broker 3")
+    assert found.found == "it is down, or was removed: it has replicas of 30 partitions of 30 topics"
+    down, few = cluster.replicas([*infos, info(0, 1, (1,)), info(0, 1, (1,))._replace(topic="u")], {"t": 2, "u": 2}, (1, 2))
+    assert (down.about, few.about) == ("broker 3", "2 topics")
+    assert few.found.endswith("min.insync.replicas=2 in t-0, u-0: writes with acks=all are refused; out of sync: brokers 2, 3")
 
 
 def seen(
@@ -175,6 +193,13 @@ def test_what_is_wrong_with_a_group(group: groups.Seen, status: Status, text: st
     assert found.advice
 
 
+def test_a_group_without_members_is_told_with_the_record_at_which_its_program_may_end() -> None:
+    found = one(groups.examined([seen(GroupState.EMPTY, members=0, committed=4)]))
+    assert (
+        "If they end again and again, their log tells why; `levada consume t -p 0 -o 4 -c 1 -f hex` prints the next record" in found.advice
+    )
+
+
 def delay(partition: int, *, moves: bool = False, share: float | None = 0.25, partitions: int = 4, member: str = "m-1") -> groups.Delay:
     lag = PartitionLag("g", "t", partition, 7, 0, 1_007, 1_000, member, member and "app-1", member and "/10.0.0.9")
     return groups.Delay(lag, moves, partitions, share)
@@ -187,19 +212,35 @@ def test_a_member_that_commits_nothing_is_named_with_the_record_that_it_reads_ne
     assert found.found == f"member app-1 on 10.0.0.9 {stuck}: {waiting}"
     assert "`levada consume t -p 1 -o 7 -c 1 -f hex`" in found.advice
     assert "`levada groups reset g -t t:1 --by 1 --execute`" in found.advice
+    hot = one(groups.examined([seen()._replace(delays=[delay(1), delay(2, share=0.9)])]))
+    assert hot.found == f"{found.found}; 90% of the new records of t are in t-2", "it may commit too rarely to be seen committing"
     orphan = one(groups.examined([seen()._replace(delays=[delay(1, member="")])]))
     assert (orphan.status, orphan.found.partition(":")[0]) == (Status.WARNING, "no member reads t-1")
 
 
 def test_a_member_that_is_slow_is_told_from_one_with_a_hot_partition() -> None:
-    slow, hot = groups.examined([seen()._replace(delays=[delay(1, moves=True), delay(2, moves=True, share=0.9)])])
-    assert slow.found == "app-1 is more than 60 s behind in t-1, 1,000 records"
+    delays = [delay(0, moves=True, member="m-2"), delay(1, moves=True, member="m-2"), delay(2, moves=True, share=0.9)]
+    hot, slow = groups.examined([seen()._replace(delays=delays)])
+    assert slow.found == "app-1: more than 60 s behind in t-0, t-1, 2,000 records"
     assert "start more, up to 4" in slow.advice
     assert hot.found.endswith("; 90% of the new records of t are in this one of 4 partitions")
     assert "more consumers do not help" in hot.advice
     assert r"`levada consume t -p 2 -o -1000 -e -f '%k\n' |" in hot.advice
     alone = one(groups.examined([seen()._replace(delays=[delay(0, moves=True, share=1.0, partitions=1)])]))
     assert "new records" not in alone.found
+
+
+def test_a_member_that_is_busy_in_one_partition_is_not_stuck_in_another() -> None:
+    hot = one(groups.examined([seen()._replace(delays=[delay(1), delay(2, moves=True, share=0.9)])]))
+    assert hot.found.startswith("app-1: more than 60 s behind in t-2, 1,000 records (meanwhile t-1 must wait); 90% of the new records")
+    slow = one(groups.examined([seen()._replace(delays=[delay(1), delay(2, moves=True)])]))
+    assert slow.found == "app-1: more than 60 s behind in t-1, t-2, 2,000 records"
+
+
+def test_a_group_that_waits_for_a_transaction_is_not_told_to_skip_records() -> None:
+    found = one(groups.examined([seen()._replace(delays=[delay(1)._replace(blocked=True), delay(2)._replace(blocked=True)])]))
+    assert found.found == "it waits for the end of a transaction in t-1, t-2: 2,000 records to read"
+    assert "reset" not in found.advice
 
 
 def test_groups_with_which_nothing_is_wrong() -> None:
@@ -217,12 +258,24 @@ NOW_MS = 1_700_000_000_000
 
 def test_transactions_that_are_open_for_long_are_told_with_what_ends_them() -> None:
     short = {"a": opened(1, "t"), "b": opened(5, "t")}
-    fine = one(cluster.transactions(short, NOW_MS))
-    assert (fine.status, fine.found) == (Status.OK, "2 transactions open, none for long: b for 300 s, a for 60 s")
+    fine = one(cluster.transactions(short, (), NOW_MS))
+    assert (fine.status, fine.found) == (Status.OK, "2 transactions open, none for long: b for 5 min, a for 60 s")
+    assert one(cluster.transactions({}, (), NOW_MS)).found == "none is open"
     long = {"app": opened(7, "u", "t", "__consumer_offsets"), "levada-q~0123abcd.1.12.0": opened(6)}
-    app, slot = cluster.transactions({**short, **long}, NOW_MS)
+    app, slot = cluster.transactions({**short, **long}, (), NOW_MS)
     assert (app.status, app.about) == (Status.WARNING, "transaction app")
-    assert app.found == "open for 7 min: readers with isolation.level=read_committed wait, in t-0, u-0; timeout 15 min"
+    waiting = "open for 7 min: readers with isolation.level=read_committed wait, in t-0, u-0"
+    assert app.found == f"{waiting}; its coordinator aborts it in 8 min"
     assert "look for the program" in app.advice
     assert "`levada transactions abort app` ends the transaction" in app.advice
     assert "`levada spark transactions abort levada-q`" in slot.advice
+
+
+def test_a_transaction_for_which_a_group_waits_is_told_however_short_it_is_open() -> None:
+    short = {"a": opened(1, "t"), "b": opened(1, "u")}
+    a = one(cluster.transactions(short, [TopicPartition("t", 0)], NOW_MS))
+    assert (a.status, a.about) == (Status.WARNING, "transaction a")
+    assert a.found.startswith("open for 60 s: readers")
+    unknown = one(cluster.transactions(short, [TopicPartition("v", 3)], NOW_MS))
+    assert (unknown.status, unknown.about) == (Status.WARNING, "v-3")
+    assert "`levada transactions find-hanging -t v`" in unknown.advice

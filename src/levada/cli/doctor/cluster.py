@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import ip_address
 
-from levada import ClusterDescription, KafkaError, Node, PartitionInfo, TransactionDescription
+from levada import ClusterDescription, KafkaError, Node, PartitionInfo, TopicPartition, TransactionDescription
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.probe import Reached, Resolved
 from levada.cli.text import counted, named
@@ -15,6 +15,8 @@ CLOCK_LIMIT_MS = 5_000
 """Greatest clock difference that is not reported, in ms. A larger one disturbs tokens, certificates, retention and record timestamps."""
 LONG_TRANSACTION_MS = 5 * 60_000
 """Age in ms from which an open transaction is reported. Most programs commit within seconds."""
+_MINUTES_FROM_MS = 120_000
+"""Lengths of time from this on are told in minutes, shorter ones in seconds."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "host.docker.internal")
 
 
@@ -83,102 +85,141 @@ def _is_local(host: str) -> bool:
         return host.lower() in _LOCAL_NAMES
 
 
-def leaders(partitions: Sequence[PartitionInfo]) -> list[Finding]:
-    """Return one finding for each topic with leaderless partitions, or a single finding if all partitions have leaders."""
+def leaders(partitions: Sequence[PartitionInfo]) -> Finding:
+    """Return the finding about partitions without a leader."""
     without = [info for info in partitions if info.leader < 0]
     if not without:
-        return [Finding(Step.LEADERS, Status.OK, "all topics", f"each of {counted(len(partitions), 'partition')} has a leader")]
-    return [
-        Finding(
-            Step.LEADERS,
-            Status.FAILED,
-            f"topic {topic}",
-            f"no leader for {_partitions(infos)}: nothing can be read or written there; "
-            f"replicas on brokers {named(_brokers(info.replicas for info in infos))}",
-            "start the brokers that have the replicas; if these are lost for good, run an unclean election, which may lose records",
+        return Finding(Step.LEADERS, Status.OK, "all topics", f"each of {counted(len(partitions), 'partition')} has a leader")
+    on = _brokers(info.replicas for info in without)
+    text = f"no leader for {_partitions(without)}: nothing can be read or written there; replicas on {on}"
+    if all(len(info.replicas) == 1 for info in without):
+        advice = "start these brokers: no other has a replica"
+    else:
+        first = min(without)
+        advice = (
+            "start the brokers that have the replicas; if these are lost for good, let another replica lead, which may lose records: "
+            f"`levada cluster elect-leaders {first.topic}:{first.partition} --unclean`"
         )
-        for topic, infos in _by_topic(without).items()
-    ]
+    return Finding(Step.LEADERS, Status.FAILED, _topics(without), text, advice)
 
 
-def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int]) -> list[Finding]:
-    """Return the findings about out-of-sync replicas, of partitions that have a leader.
+def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int], brokers: Collection[int]) -> list[Finding]:
+    """Return the findings about brokers that are down, and about out-of-sync replicas, of partitions that have a leader.
 
-    min_in_sync: min.insync.replicas by topic; 1 is assumed for topics that are missing.
+    min_in_sync: min.insync.replicas by topic; 1 is assumed for topics that are missing. brokers: ids of the brokers that are up.
     """
-    led = [info for info in partitions if info.leader >= 0]
-    few = [info for info in led if len(info.isr) < min_in_sync.get(info.topic, 1)]
-    lagging = [info for info in led if len(info.isr) < len(info.replicas) and info not in few]
-    found = [
+    found = [_down(broker, partitions) for broker in sorted({one for info in partitions for one in info.replicas} - set(brokers))]
+    short = [info for info in partitions if info.leader >= 0 and len(info.isr) < len(info.replicas)]
+    few: dict[int, list[PartitionInfo]] = {}
+    late: dict[tuple[int, ...], list[PartitionInfo]] = {}
+    for info in short:
+        out = set(info.replicas) - set(info.isr)
+        if len(info.isr) < (least := min_in_sync.get(info.topic, 1)):
+            few.setdefault(least, []).append(info)
+        elif up := out & set(brokers):
+            late.setdefault(tuple(sorted(up)), []).append(info)
+    found += [
         Finding(
             Step.REPLICAS,
             Status.FAILED,
-            f"topic {topic}",
-            f"fewer replicas in sync than min.insync.replicas={min_in_sync.get(topic, 1)} in {_partitions(infos)}: "
-            f"writes with acks=all are refused; out of sync: brokers {named(_out_of_sync(infos))}",
+            _topics(infos),
+            f"fewer replicas in sync than min.insync.replicas={least} in {_partitions(infos)}: "
+            f"writes with acks=all are refused; out of sync: {_brokers(set(info.replicas) - set(info.isr) for info in infos)}",
             "start those brokers, or find in their logs why they do not catch up",
         )
-        for topic, infos in _by_topic(few).items()
+        for least, infos in sorted(few.items())
     ]
     found += [
         Finding(
             Step.REPLICAS,
             Status.WARNING,
-            f"topic {topic}",
-            f"replicas out of sync in {_partitions(infos)}: on brokers {named(_out_of_sync(infos))}",
-            "start those brokers, or find in their logs why they do not catch up",
+            _topics(infos),
+            f"replicas out of sync on {_brokers([out])}: {_partitions(infos)}",
+            "find in the logs of those brokers why they do not catch up",
         )
-        for topic, infos in _by_topic(lagging).items()
+        for out, infos in sorted(late.items())
     ]
     return found or [Finding(Step.REPLICAS, Status.OK, "all topics", "all replicas of partitions with a leader are in sync")]
 
 
-def transactions(opened: Mapping[str, TransactionDescription], now_ms: int) -> list[Finding]:
+def _down(broker: int, partitions: Sequence[PartitionInfo]) -> Finding:
+    there = [info for info in partitions if broker in info.replicas]
+    text = f"it is down, or was removed: it has replicas of {counted(len(there), 'partition')} of {_topics(there)}"
+    advice = "start it, or find in its log why it ended; `levada cluster nodes --fenced` prints its address (Kafka 4.0)"
+    return Finding(Step.REPLICAS, Status.WARNING, f"broker {broker}", text, advice)
+
+
+def transactions(opened: Mapping[str, TransactionDescription], blocked: Collection[TopicPartition], now_ms: int) -> list[Finding]:
     """Return the findings about open transactions.
 
-    opened: descriptions by transactional id. now_ms: this machine's time in ms since the epoch.
+    opened: descriptions by transactional id. blocked: partitions in which groups wait for the end of a transaction. now_ms: this machine's
+    time in ms since the epoch.
     """
-    long = {name: found for name, found in opened.items() if now_ms - (found.start_time_ms or now_ms) > LONG_TRANSACTION_MS}
-    if not long:
-        ages_s = {name: max(0, now_ms - (found.start_time_ms or now_ms)) // 1000 for name, found in opened.items()}
-        some = [f"{name} for {ages_s[name]} s" for name in sorted(ages_s, key=lambda name: -ages_s[name])]
-        text = f"{counted(len(opened), 'transaction')} open, none for long"
-        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", f"{text}: {named(some)}" if some else text)]
-    return [_transaction(name, found, now_ms) for name, found in sorted(long.items())]
+    reported = {
+        name: found
+        for name, found in opened.items()
+        if now_ms - (found.start_time_ms or now_ms) > LONG_TRANSACTION_MS or not set(blocked).isdisjoint(found.partitions)
+    }
+    unknown = sorted(set(blocked) - {tp for found in opened.values() for tp in found.partitions})
+    findings = [_transaction(name, found, now_ms) for name, found in sorted(reported.items())]
+    if unknown:
+        findings.append(
+            Finding(
+                Step.TRANSACTIONS,
+                Status.WARNING,
+                named([str(tp) for tp in unknown]),
+                "groups wait for the end of a transaction, and no coordinator names one that is open here",
+                f"`levada transactions find-hanging -t {unknown[0].topic}` prints a transaction that no coordinator will end, and "
+                "`levada transactions abort` with its topic, partition and start offset ends it",
+            )
+        )
+    if findings:
+        return findings
+    if not opened:
+        return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", "none is open")]
+    ages_ms = {name: max(0, now_ms - (found.start_time_ms or now_ms)) for name, found in opened.items()}
+    some = [f"{name} for {_time(ages_ms[name])}" for name in sorted(ages_ms, key=lambda name: -ages_ms[name])]
+    text = f"{counted(len(opened), 'transaction')} open, none for long: {named(some)}"
+    return [Finding(Step.TRANSACTIONS, Status.OK, "all transactions", text)]
 
 
 def _transaction(name: str, found: TransactionDescription, now_ms: int) -> Finding:
-    minutes = (now_ms - (found.start_time_ms or now_ms)) // 60_000
+    age_ms = max(0, now_ms - (found.start_time_ms or now_ms))
     partitions = sorted(tp for tp in found.partitions if not tp.topic.startswith("__"))
-    text = f"open for {minutes} min: readers with isolation.level=read_committed wait, in {named(list(map(str, partitions))) or 'no topic'}"
+    where = named(list(map(str, partitions))) or "no topic"
+    text = f"open for {_time(age_ms)}: readers with isolation.level=read_committed wait, in {where}"
+    ends = f"its coordinator aborts it in {_time(max(0, found.timeout_ms - age_ms))}"
     slot = parsed(name)
     if slot is None:
         advice = (
             f"look for the program with transactional.id={name}: it hangs, or should commit more often. `levada transactions abort {name}` "
-            "ends the transaction and fences the program; the coordinator does so after transaction.timeout.ms"
+            "ends the transaction and fences the program"
         )
     else:
         advice = (
             f"the Spark sink {slot[0]} opened it: start its query again, or abort its open transactions with "
-            f"`levada spark transactions abort {slot[0]}`; the coordinator aborts it after transaction.timeout.ms"
+            f"`levada spark transactions abort {slot[0]}`"
         )
-    return Finding(Step.TRANSACTIONS, Status.WARNING, f"transaction {name}", f"{text}; timeout {found.timeout_ms // 60_000} min", advice)
+    return Finding(Step.TRANSACTIONS, Status.WARNING, f"transaction {name}", f"{text}; {ends}", advice)
 
 
-def _by_topic(partitions: Iterable[PartitionInfo]) -> dict[str, list[PartitionInfo]]:
-    found: dict[str, list[PartitionInfo]] = {}
-    for info in sorted(partitions):
-        found.setdefault(info.topic, []).append(info)
-    return found
+def _time(length_ms: int) -> str:
+    return f"{length_ms // 1000} s" if length_ms < _MINUTES_FROM_MS else f"{length_ms // 60_000} min"
+
+
+def _topics(infos: Iterable[PartitionInfo]) -> str:
+    topics = {info.topic for info in infos}
+    return f"topic {min(topics)}" if len(topics) == 1 else counted(len(topics), "topic")
 
 
 def _partitions(infos: Sequence[PartitionInfo]) -> str:
-    return f"{'partition' if len(infos) == 1 else 'partitions'} {named([str(info.partition) for info in infos])}"
+    """Return the numbers of partitions of one topic, or the names of partitions of several."""
+    ordered = sorted(infos)
+    if len({info.topic for info in infos}) == 1:
+        return f"{'partition' if len(infos) == 1 else 'partitions'} {named([str(info.partition) for info in ordered])}"
+    return named([f"{info.topic}-{info.partition}" for info in ordered])
 
 
-def _brokers(ids: Iterable[Iterable[int]]) -> list[str]:
-    return [str(broker) for broker in sorted({broker for some in ids for broker in some})]
-
-
-def _out_of_sync(infos: Iterable[PartitionInfo]) -> list[str]:
-    return _brokers(set(info.replicas) - set(info.isr) for info in infos)
+def _brokers(ids: Iterable[Iterable[int]]) -> str:
+    some = sorted({broker for few in ids for broker in few})
+    return f"{'broker' if len(some) == 1 else 'brokers'} {named(list(map(str, some)))}"

@@ -41,9 +41,9 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
         if all(finding.status is Status.FAILED for finding in listeners):
             return
         yield from questions.about_clocks(admin, scope.timeout, wall_ms)
-        yield from questions.about_partitions(admin, scope)
-        yield from questions.about_groups(admin, scope, wall_ms)
-        yield from questions.about_transactions(admin, scope, wall_ms)
+        yield from questions.about_partitions(admin, scope, {node.id for node in ways[0].cluster.nodes})
+        blocked = yield from questions.about_groups(admin, scope, wall_ms)
+        yield from questions.about_transactions(admin, scope, wall_ms, blocked)
 
 
 def _approach(

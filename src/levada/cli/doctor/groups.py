@@ -22,12 +22,14 @@ class Delay(NamedTuple):
 
     moves: whether the group committed another offset while doctor watched it. partitions: number of partitions of the topic.
     share: the part of the topic's records of the last WAIT_S that is in this partition, from 0 to 1; None if there were no records.
+    blocked: whether the group stands at the first record of an open transaction.
     """
 
     lag: PartitionLag
     moves: bool
     partitions: int
     share: float | None
+    blocked: bool = False
 
 
 class Seen(NamedTuple):
@@ -69,52 +71,106 @@ def _of(group: Seen) -> list[Finding]:
     behind = total(group.lags)
     if not group.members and behind:
         text = f"it has no members, and {counted(behind, 'record')} to read"
-        found.append(_finding(group, Status.WARNING, text, "start its consumers, or delete the group if it is no longer used"))
+        furthest = max(group.lags, key=lambda lag: lag.lag or 0)
+        advice = (
+            "start its consumers, or delete the group if it is no longer used. If they end again and again, their log tells why; "
+            f"`{_show(furthest)}` prints the next record of {furthest.tp}"
+        )
+        found.append(_finding(group, Status.WARNING, text, advice))
     if group.idle_members:
         text = f"{group.idle_members} of {counted(group.members, 'member')} have no partition: there are more members than partitions"
         found.append(_finding(group, Status.WARNING, text, "stop those members, or add partitions"))
-    by_member: dict[str, list[Delay]] = {}
-    for delay in group.delays:
-        if delay.moves:
-            found.append(_of_slow(group, delay))
-        else:
-            by_member.setdefault(delay.lag.member_id, []).append(delay)
-    found += [_of_stuck(group, delays) for delays in by_member.values()]
+    found += _of_delays(group)
     found += [_of_lost(group, lost)] if (lost := [lag for lag in group.lags if lag.lost]) else []
     return found
+
+
+def _of_delays(group: Seen) -> list[Finding]:
+    # A member that commits in one of the partitions in which it is late does not hang: it has not come to the others yet.
+    busy = {delay.lag.member_id for delay in group.delays if delay.moves}
+    hot, slow, blocked, stuck = [], [], [], []
+    for delay in group.delays:
+        if delay.blocked:
+            blocked.append(delay)
+        elif delay.moves and _is_hot(delay):
+            hot.append(delay)
+        elif delay.moves or (delay.lag.member_id and delay.lag.member_id in busy):
+            slow.append(delay)
+        else:
+            stuck.append(delay)
+    of_hot = {delay.lag.member_id for delay in hot}
+    found = [_of_hot(group, delay, [other.lag for other in slow if other.lag.member_id == delay.lag.member_id]) for delay in hot]
+    found += [_of_slow(group, of_topic) for of_topic in _by_topic([delay for delay in slow if delay.lag.member_id not in of_hot])]
+    by_member: dict[str, list[Delay]] = {}
+    for delay in stuck:
+        by_member.setdefault(delay.lag.member_id, []).append(delay)
+    found += [_of_stuck(group, delays) for delays in by_member.values()]
+    return [*found, _of_blocked(group, blocked)] if blocked else found
+
+
+def _is_hot(delay: Delay) -> bool:
+    return delay.share is not None and delay.share * delay.partitions >= _HOT
+
+
+def _by_topic(delays: Sequence[Delay]) -> list[list[Delay]]:
+    return [[delay for delay in delays if delay.lag.topic == topic] for topic in sorted({delay.lag.topic for delay in delays})]
 
 
 def _of_stuck(group: Seen, delays: Sequence[Delay]) -> Finding:
     """Return the finding about a member that committed nothing, or about partitions that no member reads."""
     first = delays[0].lag
-    where = named([str(delay.lag.tp) for delay in delays])
-    waiting = f"{counted(sum(delay.lag.lag or 0 for delay in delays), 'record')} to read, the oldest for more than {WAIT_S:.0f} s"
+    hot = "".join(f"; {one.share:.0%} of the new records of {one.lag.topic} are in {one.lag.tp}" for one in delays if _is_hot(one))
+    waiting = f"{_records(delays)} to read, the oldest for more than {WAIT_S:.0f} s{hot}"
     if not first.member_id:
-        return _finding(group, Status.WARNING, f"no member reads {where}: {waiting}", "are these topics still subscribed to?")
-    show = f"levada consume {first.topic} -p {first.partition} -o {first.committed} -c 1 -f hex"
+        return _finding(group, Status.WARNING, f"no member reads {_where(delays)}: {waiting}", "are these topics still subscribed to?")
     skip = f"levada groups reset {group.group} -t {first.topic}:{first.partition} --by 1 --execute"
     return _finding(
         group,
         Status.WARNING,
-        f"member {first.client_id} on {first.host.removeprefix('/')} committed nothing in {where} while doctor watched: {waiting}",
+        f"member {first.client_id} on {first.host.removeprefix('/')} committed nothing in {_where(delays)} while doctor watched: {waiting}",
         f"its program commits rarely, hangs, is dead, or fails at one record again and again: look at its log. "
-        f"`{show}` prints the next record; to skip that, stop the members and run `{skip}`",
+        f"`{_show(first)}` prints the next record; to skip that, stop the members and run `{skip}`",
     )
 
 
-def _of_slow(group: Seen, delay: Delay) -> Finding:
+def _of_slow(group: Seen, delays: Sequence[Delay]) -> Finding:
+    """Return the finding about partitions of one topic that are read more slowly than they are written."""
+    who = named(sorted({delay.lag.client_id for delay in delays} - {""})) or "the group"
+    text = f"{who}: more than {WAIT_S:.0f} s behind in {_where(delays)}, {_records(delays)}"
+    advice = f"its consumers are slower than the producers: make them faster, or start more, up to {delays[0].partitions} for this topic"
+    return _finding(group, Status.WARNING, text, advice)
+
+
+def _of_hot(group: Seen, delay: Delay, others: Sequence[PartitionLag]) -> Finding:
+    """Return the finding about a partition that gets most records. others: what its member reads too late because of it."""
     lag = delay.lag
-    text = f"{lag.client_id or 'the group'} is more than {WAIT_S:.0f} s behind in {lag.tp}, {counted(lag.lag or 0, 'record')}"
-    if delay.share is None or delay.share * delay.partitions < _HOT:
-        advice = f"its consumers are slower than the producers: make them faster, or start more, up to {delay.partitions} for this topic"
-        return _finding(group, Status.WARNING, text, advice)
+    meanwhile = f" (meanwhile {named([str(other.tp) for other in others])} must wait)" if others else ""
     return _finding(
         group,
         Status.WARNING,
-        f"{text}; {delay.share:.0%} of the new records of {lag.topic} are in this one of {delay.partitions} partitions",
+        f"{lag.client_id or 'the group'}: more than {WAIT_S:.0f} s behind in {lag.tp}, {counted(lag.lag or 0, 'record')}{meanwhile}; "
+        f"{delay.share:.0%} of the new records of {lag.topic} are in this one of {delay.partitions} partitions",
         "more consumers do not help: many records have the same key, or the producers' partitioner chooses this partition. "
         f"`levada consume {lag.topic} -p {lag.partition} -o -1000 -e -f '%k\\n' | sort | uniq -c | sort -rn | head` counts the keys",
     )
+
+
+def _of_blocked(group: Seen, delays: Sequence[Delay]) -> Finding:
+    text = f"it waits for the end of a transaction in {_where(delays)}: {_records(delays)} to read"
+    advice = "its program is well: with isolation.level=read_committed it reads on when the transaction ends, which is named below"
+    return _finding(group, Status.WARNING, text, advice)
+
+
+def _where(delays: Sequence[Delay]) -> str:
+    return named([str(delay.lag.tp) for delay in delays])
+
+
+def _records(delays: Sequence[Delay]) -> str:
+    return counted(sum(delay.lag.lag or 0 for delay in delays), "record")
+
+
+def _show(lag: PartitionLag) -> str:
+    return f"levada consume {lag.topic} -p {lag.partition} -o {lag.committed} -c 1 -f hex"
 
 
 def _of_lost(group: Seen, lost: Sequence[PartitionLag]) -> Finding:

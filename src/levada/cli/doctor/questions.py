@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from levada import (
@@ -11,8 +11,10 @@ from levada import (
     ConfigResourceType,
     GroupState,
     GroupType,
+    IsolationLevel,
     KafkaAdmin,
     KafkaError,
+    OffsetSpec,
     PartitionInfo,
     TopicPartition,
     TransactionState,
@@ -52,8 +54,8 @@ def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) 
         yield cluster.clock(f"controller {quorum.leader_id}", theirs, before_ms, after_ms)
 
 
-def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
-    """Examine the leaders and replicas of the topics in scope."""
+def about_partitions(admin: KafkaAdmin, scope: Scope, brokers: Collection[int]) -> Iterator[Finding]:
+    """Examine the leaders and replicas of the topics in scope. brokers: ids of the brokers that are up."""
     names = list(scope.topics) or admin.list_topics(internal=True, timeout=scope.timeout)
     described = admin.outcomes(admin.describe_topics, names, timeout=scope.timeout)
     partitions: list[PartitionInfo] = []
@@ -66,14 +68,14 @@ def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
             partitions += found.partitions
     if described and not partitions:
         return
-    yield from cluster.leaders(partitions)
-    yield from cluster.replicas(partitions, _min_in_sync(admin, partitions, scope.timeout))
+    yield cluster.leaders(partitions)
+    yield from cluster.replicas(partitions, _min_in_sync(admin, partitions, scope.timeout), brokers)
 
 
-def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
+def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Generator[Finding, None, set[TopicPartition]]:
     """Examine the groups in scope. Look at their states twice: a group that rebalances both times may be stuck.
 
-    wall_ms: returns this machine's time in ms since the epoch.
+    Returns the partitions in which groups wait for the end of a transaction. wall_ms: returns this machine's time in ms since the epoch.
     """
     listings = [one for one in admin.list_groups(timeout=scope.timeout) if not scope.groups or one.group_id in scope.groups]
     for missing in sorted(set(scope.groups) - {one.group_id for one in listings}):
@@ -97,6 +99,7 @@ def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) ->
     later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
     if seen or not (views or scope.groups):
         yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD), delays.get(view.group, ())) for view in seen])
+    return {delay.lag.tp for some in delays.values() for delay in some if delay.blocked}
 
 
 def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_s: float) -> dict[str, list[groups.Delay]]:
@@ -110,15 +113,39 @@ def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_
     logs = _recent(admin, behind, since_ms) if behind else {}
     late = {view.group: [lag for lag in view.lags if lag.lag and lag.tp in logs and _is_late(lag, logs[lag.tp])] for view in read}
     late = {group: lags for group, lags in late.items() if lags}
-    moved = _moved(admin, {(group, lag.tp): lag.committed for group, lags in late.items() for lag in lags}, watch_s)
+    stable = _stable_ends(admin, {lag.tp for lags in late.values() for lag in lags})
+    blocked = {(group, lag.tp) for group, lags in late.items() for lag in lags if _is_blocked(lag, stable.get(lag.tp))}
+    watched = {(group, lag.tp): lag.committed for group, lags in late.items() for lag in lags if (group, lag.tp) not in blocked}
+    moved = _moved(admin, watched, watch_s)
     found: dict[str, list[groups.Delay]] = {}
     for group, lags in late.items():
         for lag in lags:
             of_topic = [log.end - log.start for tp, log in logs.items() if tp.topic == lag.topic]
             new = logs[lag.tp].end - logs[lag.tp].start
             share = new / sum(of_topic) if sum(of_topic) else None
-            found.setdefault(group, []).append(groups.Delay(lag, (group, lag.tp) in moved, len(of_topic), share))
+            found.setdefault(group, []).append(
+                groups.Delay(lag, (group, lag.tp) in moved, len(of_topic), share, (group, lag.tp) in blocked)
+            )
     return found
+
+
+def _stable_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offsets up to which consumers with isolation.level=read_committed read. Partitions that do not tell it are left out."""
+    if not partitions:
+        return {}
+    specs = dict.fromkeys(partitions, OffsetSpec.LATEST)
+    outcomes = admin.outcomes(admin.list_offsets, specs, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {tp: found.offset for tp, found in outcomes.items() if found is not None and not isinstance(found, KafkaError)}
+
+
+def _is_blocked(lag: PartitionLag, stable: int | None) -> bool:
+    """Return whether a group has read all records before an open transaction. stable: offset of the transaction's first record.
+
+    Some programs commit the offset after the last record, although the transaction's marker is there: that is one before `stable`.
+    """
+    if stable is None or lag.committed is None or lag.log_end is None:
+        return False
+    return stable < lag.log_end and stable - 1 <= lag.committed <= stable
 
 
 def _is_late(lag: PartitionLag, recent: LogEnds) -> bool:
@@ -163,8 +190,13 @@ def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
         return None
 
 
-def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Examine the open transactions. wall_ms: returns this machine's time in ms since the epoch."""
+def about_transactions(
+    admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int], blocked: Collection[TopicPartition]
+) -> Iterator[Finding]:
+    """Examine the open transactions.
+
+    wall_ms: returns this machine's time in ms since the epoch. blocked: partitions in which groups wait for the end of a transaction.
+    """
     try:
         listed = admin.list_transactions(states=[TransactionState.ONGOING], timeout=scope.timeout)
     except UnsupportedVersionError:
@@ -174,7 +206,7 @@ def about_transactions(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], in
     described = admin.outcomes(admin.describe_transactions, names, timeout=scope.timeout) if names else {}
     # An error means that the transaction has ended meanwhile, or that this user may not see it. Neither is a fault.
     opened = {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
-    yield from cluster.transactions(opened, wall_ms())
+    yield from cluster.transactions(opened, blocked, wall_ms())
 
 
 def _seen(view: GroupView, later: GroupState, delays: Sequence[groups.Delay]) -> groups.Seen:
