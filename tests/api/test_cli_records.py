@@ -344,7 +344,8 @@ def test_a_member_commits_what_it_printed(levada: Levada, filled: str) -> None:
     first = levada("consume", filled, "-G", group, "-e", "-c", "3").lines
     rest = levada("consume", filled, "-G", group, "-e").lines
     assert sorted(first + rest) == ALL
-    assert levada("consume", filled, "-G", group, "-e").lines == []
+    again = levada("consume", filled, "-G", group, "-e")
+    assert (again.lines, again.err) == ([], f"levada: nothing new for group {group} in {filled}-0, {filled}-1\n")
 
 
 def test_a_topic_that_is_not_there_is_named_and_not_created(kafka: Any) -> None:
@@ -409,7 +410,9 @@ def test_records_that_cannot_be_decoded_are_printed_alone_with_the_reason(kafka:
     assert [one["value"] for one in levada(*only, "-J", "--value", "also").json_lines()] == ["[also bad"]
     failed = run("-b", kafka.bootstrap_servers, *command)
     assert (failed.code, failed.lines) == (Exit.FAILED, ["1"])
-    assert "--on-decode-error skip leaves such records out" in failed.err
+    error, advice = failed.err.splitlines()
+    assert "at offset 1: " in error
+    assert "--on-decode-error skip leaves such records out" in advice
     assert run("-b", kafka.bootstrap_servers, "consume", topic, "--on-decode-error", "only").code == Exit.WRONG_USE
 
 
@@ -425,6 +428,7 @@ def test_records_behind_an_open_transaction_are_told(isolation: str, kafka: Any,
     waits = isolation == "read_committed"
     assert ran.lines == ([] if waits else ["v"])
     assert (f"{topic}-0 (from offset 0, the log ends at 1)" in ran.err) == waits
+    assert (f"open there: {topic}; `levada transactions abort {topic}` ends" in ran.err) == waits
     assert "is empty" not in ran.err
 
 

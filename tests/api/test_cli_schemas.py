@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -170,6 +171,23 @@ def test_a_value_that_does_not_fit_is_named_by_its_line(
         assert (wrong.code, "levada: line 1: it " in wrong.err) == (Exit.FAILED, True), wrong.err
 
 
+def test_records_of_another_schema_are_found_by_its_id(
+    embedded: Any, new_topic: NewTopic, registry: SchemaRegistryClient, levada: Levada
+) -> None:
+    topic, other = new_topic(embedded), new_topic(embedded)
+    register(registry, "avro", topic)
+    registry.register_schema(f"{other}-value", Schema('"string"', AVRO))
+    levada("produce", topic, "-s", "value=avro", stdin=LINES)
+    levada("produce", other, "-s", "value=avro", stdin=b'"a refund"\n')
+    levada("copy", other, topic)
+    assert levada("consume", topic, "-e", "-s", "value=avro", "--on-decode-error", "only").lines == []
+    (known,) = levada("registry", "versions", f"{topic}-value", "-o", "json").json()
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "command-line.md").read_text()
+    [pattern] = re.findall(r"--value '(/.*?/)'", page)
+    ran = levada("consume", topic, "-e", "--value", pattern.replace(r"\x07", f"\\x{known['schema_id']:02x}"), "-f", "%o")
+    assert ran.text == "2"
+
+
 def test_values_of_another_format_in_a_scan(
     embedded: Any, new_topic: NewTopic, registry: SchemaRegistryClient, levada: Levada, failing: Levada
 ) -> None:
@@ -180,6 +198,7 @@ def test_values_of_another_format_in_a_scan(
     scan = ("scan", topic, "--to", "-", "-f", "jsonl", "-s", "value=avro", "--columns", "value")
     ran = failing(*scan)
     assert (ran.code, f"{topic}-0" in ran.err) == (Exit.FAILED, True)
+    assert ran.err.endswith("levada: --on-decode-error skip leaves such records out, and null is mode=PERMISSIVE\n")
     assert len(levada(*scan, "--on-decode-error", "skip").lines) == 2
     assert len(levada(*scan, "--on-decode-error", "null").lines) == 3
 

@@ -1,11 +1,11 @@
-"""Finds hanging transactions: open transactions that no coordinator will end (KIP-664). Nothing here does I/O."""
+"""Finds open transactions, and hanging ones: open transactions that no coordinator will end (KIP-664)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from levada import ProducerState, TopicPartition, TransactionDescription
+from levada import KafkaAdmin, KafkaError, ProducerState, TopicPartition, TransactionDescription, TransactionState
 
 NO_EPOCH = 0
 """Coordinator epoch to send for a producer that has not ended any transaction in the partition yet."""
@@ -30,6 +30,14 @@ class OpenTransaction(NamedTuple):
     def tp(self) -> TopicPartition:
         """The partition."""
         return TopicPartition(self.topic, self.partition)
+
+
+def open_transactions(admin: KafkaAdmin, timeout: float | None = None) -> dict[str, TransactionDescription]:
+    """Return the open transactions that coordinators know, by transactional id. Raises UnsupportedVersionError (brokers before 3.0)."""
+    names = [one.transactional_id for one in admin.list_transactions(states=[TransactionState.ONGOING], timeout=timeout)]
+    described = admin.outcomes(admin.describe_transactions, names, timeout=timeout) if names else {}
+    # An error means that the transaction has ended meanwhile, or that this user may not see it.
+    return {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
 
 
 def opened_before(limit_ms: float, producers: Mapping[TopicPartition, Iterable[ProducerState]]) -> list[OpenTransaction]:

@@ -12,7 +12,7 @@ from levada.cli.exits import Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
 from levada.cli.text import counted, in_one_line
-from levada.errors import KafkaError
+from levada.errors import KafkaError, RecordDeserializationError
 from levada.logs import SKIPPED, UNASKED
 
 MOST_SKIPS = 3
@@ -92,6 +92,16 @@ def skips_counted(invocation: Invocation) -> Iterator[None]:
     finally:
         if (more := len(seen) - MOST_SKIPS) > 0:
             invocation.say(f"{counted(more, 'more record')} skipped")
+
+
+@contextmanager
+def advising(advice: str) -> Iterator[None]:
+    """Add advice to the error of a record that cannot be decoded."""
+    try:
+        yield
+    except RecordDeserializationError as error:
+        error.add_note(advice)
+        raise
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:

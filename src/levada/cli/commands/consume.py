@@ -12,15 +12,16 @@ from typer import Option
 
 from levada.cli.arguments import SourcesIfAny, as_typed, pattern_of, schemas
 from levada.cli.command import command
+from levada.cli.hanging import open_transactions
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
-from levada.cli.outcomes import skips_counted
+from levada.cli.outcomes import advising, skips_counted
 from levada.cli.positions import OffsetRange, log_ends, remarks, settled, topics_of
 from levada.cli.records.printing import Printer, printer
 from levada.cli.records.schemas import KINDS, deserializers
 from levada.cli.records.template import as_bytes, unescaped
 from levada.cli.text import named
-from levada.errors import ConfigError, KafkaError, RecordDeserializationError
+from levada.errors import ConfigError, KafkaError
 from levada.types import AnyRecord, DecodedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def _matching(wanted: str) -> Matches:
 app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
 
 DELIMITER = "\\n"
+ADVICE = "--on-decode-error skip leaves such records out, and only prints nothing but them"
 ONLY = "only"
 """The value of --on-decode-error for printing nothing but the records that cannot be decoded."""
 OnDecodeErrorOrOnly = Annotated[
@@ -176,21 +178,11 @@ def consume(
     keeps = record_filter(key, value, header or ())
     if on_decode_error == ONLY:
         show, keeps, on_decode_error = _only_bad(show, keeps, schema or ())
-    with skips_counted(run), _advising(run), ExitStack() as clients:
+    with skips_counted(run), advising(ADVICE), ExitStack() as clients:
         decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry(asks_twice=False)))
         settings = {**decoding, "on_decode_error": on_decode_error}
         wanted = Wanted(names, offset, tuple(partition or ()), count, exit, group, show, keeps, settings)
         (_read if group is None else _join)(run, wanted)
-
-
-@contextmanager
-def _advising(run: Invocation) -> Iterator[None]:
-    """If a record cannot be decoded, print which values of --on-decode-error help."""
-    try:
-        yield
-    except RecordDeserializationError:
-        run.say("--on-decode-error skip leaves such records out, and only prints nothing but them")
-        raise
 
 
 def _read(run: Invocation, wanted: Wanted) -> None:
@@ -203,8 +195,9 @@ def _read(run: Invocation, wanted: Wanted) -> None:
             run.say(f"{tp}: records before offset {starts[tp]} are gone")
         blocked = _blocked(run, consumer, ranges)
         if blocked:
-            run.say(f"isolation.level=read_committed: records of open transactions, and all after them, are not read: {named(blocked)}")
-            run.say("`levada transactions list --state Ongoing` names the transactions, `levada transactions abort ID` ends one")
+            where = [f"{tp} (from offset {stable}, the log ends at {end})" for tp, (stable, end) in sorted(blocked.items())]
+            run.say(f"isolation.level=read_committed: records of open transactions, and all after them, are not read: {named(where)}")
+            run.say(_ending(run, blocked))
         else:
             for remark in remarks(ranges, waits=not wanted.stops_at_end):
                 run.say(remark)
@@ -217,17 +210,36 @@ def _read(run: Invocation, wanted: Wanted) -> None:
         _print(run, wanted, _not_before(ahead, _polls(consumer, len(ranges))))
 
 
-def _blocked(run: Invocation, consumer: KafkaConsumer[Any, Any], partitions: Collection[TopicPartition]) -> list[str]:
-    """Return texts about the partitions with an open transaction, if the consumer waits for the end of transactions."""
+def _blocked(
+    run: Invocation, consumer: KafkaConsumer[Any, Any], partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the partitions with an open transaction, if the consumer waits for the end of transactions.
+
+    The values are the offset of the transaction's first record, and the end of the log.
+    """
     from levada.config import ConsumerConfig
 
     if ConsumerConfig.parse(run.client_settings(ConsumerConfig)).isolation_level != "read_committed":
-        return []
+        return {}
     with run.admin() as admin:
         ends = log_ends(admin, partitions)
     # Asked after the ends of the logs: records that were written in between look like no open transaction.
     stable = consumer.end_offsets(partitions)
-    return [f"{tp} (from offset {stable[tp]}, the log ends at {at.end})" for tp, at in sorted(ends.items()) if stable[tp] < at.end]
+    return {tp: (stable[tp], at.end) for tp, at in ends.items() if stable[tp] < at.end}
+
+
+def _ending(run: Invocation, blocked: Collection[TopicPartition]) -> str:
+    """Return a text about what ends the open transactions in these partitions."""
+    with run.admin() as admin:
+        try:
+            opened = open_transactions(admin)
+        except KafkaError as error:
+            return f"which transactions these are is unknown: {error}"
+    ids = sorted(name for name, found in opened.items() if not set(found.partitions).isdisjoint(blocked))
+    if not ids:
+        topic = min(blocked).topic
+        return f"no coordinator names a transaction that is open there; `levada transactions find-hanging -t {topic}` looks for it"
+    return f"open there: {named(ids)}; `levada transactions abort {ids[0]}` ends a transaction, and fences its producer"
 
 
 def _not_before(starts: Mapping[TopicPartition, int], batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
@@ -268,8 +280,17 @@ def _join(run: Invocation, wanted: Wanted) -> None:
     with run.consumer(**settings, **wanted.settings) as consumer, _leaving(run, consumer, wanted.group):
         _subscribe(consumer, wanted.topics)
         batches = _slices(consumer) if wanted.stops_at_end else _endless(consumer)
+        is_new = False
         for printed in _printing(run, wanted, batches):
             consumer.commit(_after(printed))
+            is_new = True
+        if not is_new:
+            where = named([str(tp) for tp in sorted(consumer.assignment())])
+            run.say(
+                f"nothing new for group {wanted.group} in {where}"
+                if where
+                else f"other members of group {wanted.group} have all partitions"
+            )
 
 
 def _subscribe(consumer: KafkaConsumer[Any, Any], topics: Sequence[str]) -> None:

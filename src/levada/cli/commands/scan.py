@@ -16,6 +16,7 @@ from levada.cli.arguments import OnDecodeError, Sources, schemas
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING, parse_spans
+from levada.cli.outcomes import advising
 from levada.cli.positions import remarks, settled, topics_of
 from levada.cli.progress import Progress
 from levada.cli.records.schemas import OF_COLUMNS, column_formats, kinds_of
@@ -34,6 +35,7 @@ FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
 """The columns of CSV. Headers are left out, because CSV has no lists."""
 WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
+ADVICE = "--on-decode-error skip leaves such records out, and null is mode=PERMISSIVE"
 
 
 Schemas = Annotated[list[str] | None, schemas(f"Write columns with the fields of a registry's schema: {', '.join(OF_COLUMNS)}.")]
@@ -97,7 +99,7 @@ def scan(
     if batch_rows < 1:
         raise ConfigError(f"--batch-rows must be at least 1, got {batch_rows}")
     ranges = _ranges(run, topics, offset, partition or ())
-    with ExitStack() as clients:
+    with advising(ADVICE), ExitStack() as clients:
         registry = partial(_registry, run, clients)
         arguments |= column_formats(schema or (), sorted({tp.topic for tp in ranges}), on_decode_error, registry)
         records = _scanned(run, topics, ranges, arguments, Destination(to, kind, compression, table))

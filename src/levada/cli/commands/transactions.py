@@ -10,7 +10,6 @@ import typer
 
 from levada import (
     AbortTransactionSpec,
-    FencedProducer,
     KafkaAdmin,
     KafkaError,
     TopicPartition,
@@ -120,7 +119,7 @@ def abort(
         confirm(f"Abort the open transactions of {', '.join(ids)}, and fence their producers?", yes=yes)
         with invocation.admin() as admin:
             outcomes = _fenced(admin, ids)
-        return show_outcomes(invocation, rows_of(outcomes, "aborted; its producers are fenced"))
+        return show_outcomes(invocation, rows_of(outcomes, str))
     if not ids and topic is not None and partition is not None and start_offset is not None:
         with invocation.admin() as admin:
             found = _at(admin, TopicPartition(topic, partition), start_offset)
@@ -130,15 +129,23 @@ def abort(
     raise typer.BadParameter("give transactional ids, or --topic, --partition and --start-offset")
 
 
-def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:
-    """Fence the producers of transactional ids. An id that no coordinator knows gets an error, because fencing would create it."""
+def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, str | KafkaError]:
+    """Fence the producers of transactional ids, and return what was done, or the error, by id.
+
+    An id that no coordinator knows gets an error, because fencing would create it.
+    """
     described = admin.outcomes(admin.describe_transactions, ids)
     unknown = {name: found for name, found in described.items() if isinstance(found, KafkaError) and _is_unknown(found)}
     known = [name for name in ids if name not in unknown]
-    if not known:
-        return {**unknown}
-    fenced = admin.outcomes(admin.fence_producers, known)
-    return {**fenced, **unknown}
+    fenced = admin.outcomes(admin.fence_producers, known) if known else {}
+    done = {name: found if isinstance(found, KafkaError) else _done(described[name]) for name, found in fenced.items()}
+    return {**done, **unknown}
+
+
+def _done(before: TransactionDescription | KafkaError) -> str:
+    """Return what fencing has done to a transactional id. before: its description, or why there is none."""
+    was_open = isinstance(before, KafkaError) or before.state is TransactionState.ONGOING
+    return "aborted; its producers are fenced" if was_open else "no transaction was open; its producers are fenced"
 
 
 def _hanging(admin: KafkaAdmin, topics: Sequence[str], limit_ms: int) -> list[OpenTransaction]:

@@ -17,11 +17,11 @@ from levada import (
     OffsetSpec,
     PartitionInfo,
     TopicPartition,
-    TransactionState,
 )
 from levada.cli.doctor import cluster, groups
 from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.group_views import GroupView, group_views, ledger_entry
+from levada.cli.hanging import open_transactions
 from levada.cli.lag import LogEnds, PartitionLag
 from levada.cli.positions import ends_at_leaders, log_ends
 from levada.errors import UnsupportedVersionError
@@ -198,14 +198,10 @@ def about_transactions(
     wall_ms: returns this machine's time in ms since the epoch. blocked: partitions in which groups wait for the end of a transaction.
     """
     try:
-        listed = admin.list_transactions(states=[TransactionState.ONGOING], timeout=scope.timeout)
+        opened = open_transactions(admin, scope.timeout)
     except UnsupportedVersionError:
         yield Finding(Step.TRANSACTIONS, Status.OK, "cluster", "unknown: brokers list open transactions since Kafka 3.0")
         return
-    names = [one.transactional_id for one in listed]
-    described = admin.outcomes(admin.describe_transactions, names, timeout=scope.timeout) if names else {}
-    # An error means that the transaction has ended meanwhile, or that this user may not see it. Neither is a fault.
-    opened = {name: found for name, found in described.items() if not isinstance(found, KafkaError)}
     yield from cluster.transactions(opened, blocked, wall_ms())
 
 
