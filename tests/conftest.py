@@ -23,6 +23,7 @@ import run_again
 from java_kit import SOURCES, JavaProgram
 from kafka_cluster import POMS, VERSIONS, KafkaCluster
 from kafka_jars import KafkaUnavailable, jars
+from real_registry import RealRegistry
 from zookeeper_kafka import VERSIONS as ZOOKEEPER_VERSIONS
 from zookeeper_kafka import ZookeeperKafka
 
@@ -150,6 +151,15 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Three nodes of Apache Kafka 4.4.0, shared by the whole run. A test that ends one starts it again."""
     with _real_kafka(request, "4.4.0", nodes=3, heap="256m") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Iterator[str]:
+    """The address of a real registry, shared by the whole run. A test takes subjects that no other has."""
+    with _skipped_if_unavailable():
+        registry = RealRegistry()
+    with registry:
+        yield registry.url
 
 
 REAL = [pytest.param(version, id=f"kafka-{version}", marks=pytest.mark.kafka) for version in VERSIONS]
@@ -291,7 +301,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def _group_of(item: pytest.Item) -> str:
-    """All of one real Kafka together, so that it starts once, the same for a Spark session, and as much of a file as is left."""
+    """All of one real Kafka together, so that it starts once, the same for a Spark session, and as much of a file as is left.
+
+    The real registry starts once, too: it goes with the Kafka that some of its tests use.
+    """
     if item.get_closest_marker("spark"):
         sessions = ("connector", "spark")
         used = [name for name in sessions if name in getattr(item, "fixturenames", ())]
@@ -301,7 +314,7 @@ def _group_of(item: pytest.Item) -> str:
     parameters = {part for value in values for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, str)}
     parameters.update(getattr(item, "fixturenames", ()))
     for release, fixture in FIXTURES.items():
-        if parameters & {release, fixture}:
+        if parameters & {release, fixture} or (release == VERSIONS[0] and "apicurio" in parameters):
             return f"kafka-{release}"
     if "kafka44_acls" in parameters:
         return "kafka-acls"

@@ -29,7 +29,7 @@ from levada.registry import (
     SchemaRegistryClient,
 )
 from levada.registry.json_bounds import MOST_STEPS
-from levada.registry.wire_format import header
+from levada.registry.wire_format import header, schema_id_of
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from log_lines import said
 
@@ -480,6 +480,30 @@ class TestProtobuf:
         assert registry.get_subjects() == ["shop.Note", "shop/money.proto"]
         for settings in ({"use_latest_version": True, "subject_name_strategy": "RecordName"}, {"use_schema_id": 2}):
             assert protobuf.ProtobufSerializer(registry, kind, **settings)(kind()) == first
+
+    def test_a_schema_is_a_descriptor_or_the_registry_makes_one_of_its_text(
+        self, server: EmbeddedRegistry, registry: SchemaRegistryClient, protobuf: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Apicurio Registry 3 answers with an error if a descriptor is to be made of a descriptor."""
+        from levada.registry.protobuf_json import protobuf_deserializer
+
+        kind = shop()["Note"]
+        written = protobuf.ProtobufSerializer(registry, kind, topic="notes")(kind(text="ripe"))
+        assert protobuf_deserializer(registry)(written) == {"text": "ripe"}
+        assert not [target for target in server.requests if "format" in target]
+
+        stored = registry.get_schema(schema_id_of(written))
+        texts = {None: Schema('syntax = "proto3";', "PROTOBUF", stored.references), "serialized": stored}
+        get_schema = registry.get_schema
+        monkeypatch.setattr(
+            registry,
+            "get_schema",
+            lambda schema_id, fmt=None: texts[fmt] if schema_id == schema_id_of(written) else get_schema(schema_id, fmt),
+        )
+        assert protobuf_deserializer(registry)(written) == {"text": "ripe"}
+        texts["serialized"] = texts[None]
+        with pytest.raises(SerializationError, match="the registry cannot return schema id 2 in the form 'serialized'"):
+            protobuf_deserializer(registry)(written)
 
     def test_another_version_of_the_message_reads(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
         import protobuf_kit

@@ -79,7 +79,8 @@ def read_answer(request: Request[R], answer: Answer, url: str) -> R:
     if not 200 <= answer.status < 300:
         known = document if isinstance(document, dict) else {}
         code = known.get("error_code")
-        code = code if isinstance(code, int) else answer.status
+        # Apicurio Registry answers with the code 0 if it has none.
+        code = code if isinstance(code, int) and code else answer.status
         raise answer_error(request.what, answer.status, code, str(known.get("message") or _quoted(answer.body)), url)
     try:
         return request.read(document)

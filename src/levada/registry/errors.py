@@ -107,5 +107,7 @@ def answer_error(what: str, status: int, error_code: int, reason: str, url: str)
 
     what: the name of the request.
     """
-    kind = _BY_CODE.get(error_code) or _BY_CODE.get(status, RegistryAnswerError)
+    # A code of five digits begins with a status. Apicurio Registry answers 40405 to 40407 with the status 409.
+    status_of_code = error_code // 100 if error_code >= 10_000 else status
+    kind = _BY_CODE.get(error_code) or _BY_CODE.get(status_of_code, RegistryAnswerError)
     return kind(what, status=status, error_code=error_code, reason=reason, url=url)

@@ -94,13 +94,13 @@ def _file(registry: SchemaRegistryClient, schema_id: int) -> Any:
 
 def _add(pool: Any, registry: SchemaRegistryClient, schema_id: int, name: str, added: set[str]) -> str:
     """Add the file of a schema and the files that it imports to a pool. Return its name."""
-    schema = registry.get_schema(schema_id, SERIALIZED)
+    schema = registry.get_schema(schema_id)
     if schema.schema_type != PROTOBUF:
         raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not PROTOBUF")
-    try:
-        file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str, validate=True))
-    except (binascii.Error, DecodeError, ValueError):
-        raise SerializationError(f"the registry cannot return schema id {schema_id} in the form '{SERIALIZED}'") from None
+    # Some registries return a schema as it was registered. Python's serializers register descriptors, others register text.
+    file = _descriptor(schema.schema_str) or _descriptor(registry.get_schema(schema_id, SERIALIZED).schema_str)
+    if file is None:
+        raise SerializationError(f"the registry cannot return schema id {schema_id} in the form '{SERIALIZED}'")
     file.name = name
     for reference in schema.references:
         if reference.name not in added:
@@ -116,6 +116,14 @@ def _add(pool: Any, registry: SchemaRegistryClient, schema_id: int, name: str, a
     except (KeyError, TypeError) as fault:
         raise SerializationError(f"schema id {schema_id} imports a file that the registry does not have: {fault}") from fault
     return name
+
+
+def _descriptor(schema_str: str) -> Any:
+    """Return the file of a schema that is a descriptor in base64; None for a schema in another form."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(schema_str, validate=True))
+    except (binascii.Error, DecodeError, ValueError):
+        return None
 
 
 def _add_own(pool: Any, name: str, added: set[str]) -> None:

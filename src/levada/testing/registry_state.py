@@ -270,8 +270,11 @@ class RegistryState:
         if kind not in TYPES:
             raise Refusal(422, 42201, f"Invalid schema type {kind}")
         references = tuple((str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
-        for _, subject, number in references:
-            self._version(subject, str(number), True)
+        try:
+            for _, subject, number in references:
+                self._version(subject, str(number), True)
+        except Refusal as unknown:
+            raise Refusal(422, 42201, f"Invalid schema {text}, details: {unknown.message}") from unknown
         try:
             stored = Stored(_canonical(text, kind), kind, references)
             if kind == "AVRO":

@@ -101,6 +101,7 @@ def test_a_level_that_was_set_is_read_from_confluents_field_and_from_apicurios(f
         (404, 40403, RegistryNotFoundError, "40403"),
         (404, 40404, RegistryNotFoundError, "permanent=True"),
         (409, 409, IncompatibleSchemaError, r"test_compatibility\(\)"),
+        (409, 40406, RegistryNotFoundError, "permanent=True"),
         (422, 42201, InvalidSchemaError, "42201"),
         (422, 42206, RegistryAnswerError, "refer to it first"),
         (401, 401, RegistryAuthenticationError, "set basic.auth.user.info"),
@@ -129,6 +130,11 @@ def test_refused_credentials_are_an_authentication_error() -> None:
 def test_an_error_of_a_proxy_is_quoted() -> None:
     with pytest.raises(RegistryAnswerError, match="<html> Bad Gateway </html> \\(502 from http://registry:8081\\)"):
         read_answer(ask.versions("a", False), Answer(502, b"<html>\n  Bad Gateway\n</html>"), URL)
+
+
+def test_the_code_0_of_apicurio_is_no_code() -> None:
+    with pytest.raises(RegistryAnswerError, match="no such luck \\(500 from http://registry:8081\\)"):
+        read_answer(ask.versions("a", False), Answer(500, b'{"error_code": 0, "message": "no such luck"}'), URL)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>hello</html>", b'{"some": "thing"}', b"7", b'"text"'])

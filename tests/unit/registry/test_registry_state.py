@@ -67,7 +67,7 @@ def test_a_schema_that_another_one_uses_is_not_deleted(registry: Registry) -> No
     references = [{"name": "U", "subject": "used", "version": 1}]
     registry.register("user", '{"type": "record", "name": "R", "fields": [{"name": "u", "type": "U"}]}', references=references)
     assert registry.ask("DELETE", "/subjects/used") == (422, 42206)
-    assert registry.register("other", INT, references=[{"name": "X", "subject": "none", "version": 1}]) == (404, 40401)
+    assert registry.register("other", INT, references=[{"name": "X", "subject": "none", "version": 1}]) == (422, 42201)
 
 
 @pytest.mark.parametrize(
