@@ -124,6 +124,12 @@ def test_what_is_sent_of_columns_is_named(producer: lv.KafkaProducer, name: str,
         producer.send_arrow("orders", None, **cast(Any, {"value": "payload", name: column}))
 
 
+@pytest.mark.parametrize(("name", "column"), [("partition", 0), ("timestamp", ["at"]), ("value", 5)])
+def test_what_is_sent_of_columns_is_named_beside_a_format(producer: lv.KafkaProducer, name: str, column: object) -> None:
+    with pytest.raises(TypeError, match=rf"topic 'orders': {name} is the name of a column of the data.*got {type(column).__name__}"):
+        producer.send_arrow("orders", None, **cast(Any, {"value": ["payload"], "value_format": "json", name: column}))
+
+
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_columns_do_not_pass_a_serializer_by(kafka: EmbeddedKafka, part: str) -> None:
     """Rows are written as they are: unserialized ones would damage the topic, and nothing would say so."""

@@ -274,6 +274,9 @@ class Producing:
                     raise ConfigError(f"{missing[0]}_format is for the column that {missing[0]} names; name one")
                 pinned = yield Compute(lambda: {side: one.pinned() for side, one in chosen.items()}, may_block=True)
                 self._writers[topic] = formats, pinned
+            # A column with a format may also be several columns, by their names.
+            is_made = {role: f"{role}_format" in formats and isinstance(given, Sequence | None) for role, given in columns.items()}
+            _check_column_names("send_arrow()", topic, {role: "" if is_made[role] else given for role, given in columns.items()})
             # Not those of `_writers`: another thread may have replaced them.
             table, names = yield Compute(partial(encoded, data, columns, pinned), may_block=True)
         except KafkaError as error:
@@ -547,7 +550,7 @@ class Producing:
         self._host.check_usable()
 
 
-def _check_column_names(call: str, topic: str, columns: Mapping[str, str | None]) -> None:
+def _check_column_names(call: str, topic: str, columns: Mapping[str, str | Sequence[str] | None]) -> None:
     for name, column in columns.items():
         if column is not None and not isinstance(column, str):
             raise TypeError(
