@@ -7,8 +7,8 @@ unchanged, and text as UTF-8. Without a deserializer, a consumer returns bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from levada.base.text import as_text
 from levada.errors import SerializationError
@@ -33,6 +33,25 @@ else:
 Plain: TypeAlias = tuple[K_in | None, V_in | None] | tuple[K_in | None, V_in | None, HeadersIn | None] | V_in
 """A record for send_many(): a value, (key, value) or (key, value, headers)."""
 
+
+class BytesWithHeaders(bytes):
+    """A serialized key or value, and headers that its record needs. A serializer may return it: send() adds the headers to the record.
+
+    headers: pairs of a name and bytes. They replace headers of the same name.
+    """
+
+    headers: Sequence[tuple[str, bytes]]
+
+    def __new__(cls, data: bytes, headers: Sequence[tuple[str, bytes]]) -> Self:
+        """Return the data with their headers."""
+        made = super().__new__(cls, data)
+        made.headers = headers
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (bytes(self), self.headers)
+
+
 Serializer: TypeAlias = Callable[[Any], Sendable | None]
 Deserializer: TypeAlias = Callable[[bytes], Any]
 
@@ -40,11 +59,11 @@ Deserializer: TypeAlias = Callable[[bytes], Any]
 def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:
     """Serialize a key or a value; return None for a null. Raises SerializationError, with `what` in its text: "key" or "value".
 
-    A serializer is also called with None; without one, None is a null.
+    A serializer is also called with None; without one, None is a null. The result may be a BytesWithHeaders.
     """
     if serializer is not None:
         data = _call(serializer, data, what)
-    if data is None or type(data) is bytes:
+    if data is None or type(data) is bytes or isinstance(data, BytesWithHeaders):
         return data
     if isinstance(data, str):
         return data.encode()

@@ -258,8 +258,8 @@ def test_a_subclass_with_a_call_of_its_own_is_called(kafka: EmbeddedKafka, regis
             return super().__call__({"wrapped": value})
 
     class Unwrapped(JSONDeserializer[Any]):
-        def __call__(self, data: bytes) -> Any:
-            return super().__call__(data)["wrapped"]
+        def __call__(self, data: bytes, header: bytes | None = None) -> Any:
+            return super().__call__(data, header)["wrapped"]
 
     async def main() -> list[Any]:
         async with producer(kafka, Wrapped(registry, SCHEMA, topic="orders")) as sends:

@@ -547,7 +547,7 @@ def test_a_missing_extra_is_named(package: str, call: str, says: str) -> None:
 
 
 def test_json_that_is_nested_without_end_is_no_value() -> None:
-    with pytest.raises(SerializationError, match="the data after schema id 7 are not JSON"):
+    with pytest.raises(SerializationError, match="the data of schema id 7 are not JSON"):
         JSONDeserializer[Any]()(header(7) + b"[" * 100_000)
 
 

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "otel": {"api"},
     "exactly_once": {"sync"},
     "spark": {"sync", "config", "record", "formats", "serialization", "exactly_once"},
-    "compat": {"registry", "wire"},
+    "compat": {"registry", "serialization", "wire"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
 OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}

@@ -11,6 +11,10 @@ from levada.compat.confluent_kafka.schema_registry import (
     Schema,
     SchemaRegistryClient,
     SchemaRegistryError,
+    dual_schema_id_deserializer,
+    header_schema_id_serializer,
+    prefix_schema_id_deserializer,
+    prefix_schema_id_serializer,
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
 )
@@ -93,6 +97,38 @@ def test_schemas_may_have_to_be_registered_before(client: SchemaRegistryClient) 
     assert client.lookup_schema("orders-value", Schema(AVRO, "AVRO")).version == 1
     assert [(found.subject, found.version) for found in client.get_schema_versions(schema_id)] == [("orders-value", 1)]
     assert (client.get_versions("orders-value"), client.delete_subject("orders-value")) == ([1], [1])
+
+
+@pytest.mark.parametrize("headers", [[("trace", b"7")], {"trace": b"7"}])
+def test_ids_are_written_into_headers_and_read_from_them(client: SchemaRegistryClient, headers: Any) -> None:
+    context = SerializationContext("orders", MessageField.KEY, headers)
+    data = AvroSerializer(client, AVRO, conf={"schema.id.serializer": header_schema_id_serializer})({"pieces": 3}, context)
+    assert type(data) is bytes
+    assert [*dict(headers)] == ["trace", "__key_schema_id"]
+    assert AvroDeserializer(client)(data, context) == {"pieces": 3}
+    with pytest.raises(SerializationError):
+        AvroDeserializer(client, conf={"schema.id.deserializer": prefix_schema_id_deserializer})(data, context)
+    guid = client.get_latest_version("orders-key").guid
+    assert guid is not None
+    assert client.get_schema_by_guid(guid) == client.get_schema(1)
+
+
+@pytest.mark.parametrize("conf", [{}, {"schema.id.serializer": prefix_schema_id_serializer}])
+def test_ids_are_written_before_the_data_otherwise(client: SchemaRegistryClient, conf: dict[str, Any]) -> None:
+    data = AvroSerializer(client, AVRO, conf=conf)({"pieces": 3}, CONTEXT)
+    assert data == b"\x00\x00\x00\x00\x01\x06"
+    assert AvroDeserializer(client, conf={"schema.id.deserializer": dual_schema_id_deserializer})(data, CONTEXT) == {"pieces": 3}
+
+
+def test_ids_need_headers_to_be_written_into(client: SchemaRegistryClient) -> None:
+    serializer = JSONSerializer(JSON, client, conf={"schema.id.serializer": header_schema_id_serializer})
+    with pytest.raises(SerializationError, match="a list or a dict"):
+        serializer({"pieces": 3}, CONTEXT)
+    for function in (header_schema_id_serializer, dual_schema_id_deserializer):
+        with pytest.raises(TypeError, match="is not called"):
+            function(b"", CONTEXT, None)
+    with pytest.raises(ValueError, match=r"schema\.id\.deserializer"):
+        AvroDeserializer(client, conf={"schema.id.deserializer": print})
 
 
 def test_what_cannot_be_honoured_is_refused(client: SchemaRegistryClient) -> None:

@@ -21,6 +21,7 @@ from confluent_kafka.schema_registry import Schema as TheirSchema
 from confluent_kafka.schema_registry import SchemaReference as TheirReference
 from confluent_kafka.schema_registry import SchemaRegistryClient as TheirClient
 from confluent_kafka.schema_registry import (
+    header_schema_id_serializer,
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
     topic_subject_name_strategy,
@@ -48,6 +49,7 @@ from levada.registry import (
     SchemaRegistryClient,
 )
 from levada.registry.wire_format import schema_id_of
+from levada.serialization import BytesWithHeaders
 from levada.testing import EmbeddedRegistry
 from protobuf_columns import message_class
 from protobuf_kit import STRING, field, shop
@@ -282,6 +284,32 @@ def test_which_schema_writes(ours: SchemaRegistryClient, theirs: Any, topic: str
         written = ProtobufSerializer[Any](ours, kind, conf, topic=topic)(value)
         assert written == TheirProtobufSerializer(kind, theirs, conf=conf)(value, value_of(topic))
     assert schema_id_of(written or b"") == schema_id
+
+
+# Apicurio has no GUIDs.
+@pytest.mark.parametrize("url", ["embedded"], indirect=True)
+def test_ids_in_headers(ours: SchemaRegistryClient, theirs: Any, topic: str) -> None:
+    context, schema = SerializationContext(topic, MessageField.VALUE, []), json.dumps(ORDER)
+    by_them = TheirAvroSerializer(theirs, schema, conf={"schema.id.serializer": header_schema_id_serializer})(AVRO_CASES[0][1], context)
+    by_us = AvroSerializer[Any](ours, schema, topic=topic, schema_id_serializer="Header")(AVRO_CASES[0][1])
+    assert isinstance(by_us, BytesWithHeaders)
+    assert (bytes(by_us), by_us.headers) == (by_them, context.headers)
+    ((_, schema_id),) = by_us.headers
+    assert AvroDeserializer[Any](ours)(by_them, schema_id) == TheirAvroDeserializer(theirs)(bytes(by_us), context)
+
+
+@pytest.mark.parametrize("url", ["embedded"], indirect=True)
+@pytest.mark.parametrize("name", ["Order", "Order.Line", "Note"])
+def test_ids_of_messages_in_headers(ours: SchemaRegistryClient, theirs: Any, topic: str, name: str) -> None:
+    kind, context = shop()[name], SerializationContext(topic, MessageField.VALUE, [])
+    message = kind.FromString(b"\x0a\x01a")
+    by_them = TheirProtobufSerializer(kind, theirs, {"schema.id.serializer": header_schema_id_serializer})(message, context)
+    by_us = ProtobufSerializer[Any](ours, kind, topic=topic, schema_id_serializer="Header")(message)
+    assert isinstance(by_us, BytesWithHeaders)
+    assert (bytes(by_us), by_us.headers) == (by_them, context.headers)
+    assert (
+        ProtobufDeserializer(kind)(by_us, by_us.headers[0][1]) == TheirProtobufDeserializer(kind, {}, theirs)(by_them, context) == message
+    )
 
 
 def test_what_a_registry_is_asked_means_the_same_to_both(ours: SchemaRegistryClient, theirs: Any, topic: str) -> None:

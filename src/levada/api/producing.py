@@ -15,6 +15,7 @@ from levada.api.interception import ArrowHeaders, Interceptors
 from levada.api.lifecycle import HandedOver
 from levada.api.reporting import Reporting
 from levada.api.waiting import run_flow
+from levada.base.asking import ID_HEADERS, asks_registry
 from levada.base.clock import NEVER_MS, epoch_ms
 from levada.base.flow import CallerFlow, Compute, Flow
 from levada.client.engine import Engine
@@ -34,7 +35,7 @@ from levada.producer.delivery.delivery import Delivery
 from levada.producer.delivery.joint_ack import settle_all, when_settled
 from levada.producer.settings import ProducerSettings
 from levada.record.compression import Codec
-from levada.serialization import Serializer, to_bytes
+from levada.serialization import BytesWithHeaders, Serializer, to_bytes
 from levada.types import Headers, HeadersIn, PartitionInfo, SealedBatch
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Producing:
         given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
         self.handed_over = HandedOver(given, self.log)
         self.serializers = config.key_serializer, config.value_serializer
+        # A record may be sent on with the headers that it was read with. Readers would take the old schema's id for that of the new one.
+        self._id_headers = [name for name, one in zip(ID_HEADERS, self.serializers, strict=True) if asks_registry(one)]
         self._wall_ms = host.wall_ms
         self._writers: dict[str, tuple[Any, Any]] = {}
         """By topic, the last arguments of send_arrow() about formats, and the formats that they make."""
@@ -140,7 +143,13 @@ class Producing:
         value = to_bytes(value, "value", value_serializer)
         key = to_bytes(key, "key", key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
-        pairs = () if not headers else header_pairs(headers)
+        pairs: Headers = () if not headers else header_pairs(headers)
+        if pairs and self._id_headers:
+            pairs = [pair for pair in pairs if pair[0] not in self._id_headers]
+        if isinstance(value, BytesWithHeaders):
+            value, pairs = _taken(value, pairs)
+        if isinstance(key, BytesWithHeaders):
+            key, pairs = _taken(key, pairs)
         self._check_callback(on_delivery)
         _check_ack(ack)
         if partition is not None:
@@ -561,6 +570,12 @@ def _check_column_names(call: str, topic: str, columns: Mapping[str, str | Seque
         raise ValueError(
             f"nothing to send to topic {topic!r}: name the columns, as in {call.removesuffix('()')}(topic, data, key='id', value='payload')"
         )
+
+
+def _taken(data: BytesWithHeaders, pairs: Headers) -> tuple[bytes, Headers]:
+    """Return the bytes of a key or value, and the headers of its record with those that it needs."""
+    names = {name for name, _ in data.headers}
+    return bytes(data), [*(pair for pair in pairs if pair[0] not in names), *data.headers]
 
 
 def _subject_topics(config: ProducerConfig) -> list[tuple[str, str]]:

@@ -10,6 +10,9 @@ from levada.errors import KafkaError
 
 Convert: TypeAlias = Callable[[Any], Any]
 
+ID_HEADERS = ("__key_schema_id", "__value_schema_id")
+"""The names of the headers that have the schema id of a record's key, and of its value."""
+
 
 class AsksRegistry(ABC):
     """Base class of the serializers and deserializers that may have to ask a schema registry before they convert a key or value.
@@ -27,6 +30,21 @@ class AsksRegistry(ABC):
         """Return the function that converts `data`; ask the registry if necessary. May block, and raises what the registry's client
         raises.
         """
+
+
+class ReadsSchemaId(AsksRegistry):
+    """Base class of the deserializers that find the id of a schema at the beginning of the data, or in a header of the record.
+
+    header: the value of the record's header __key_schema_id, for a key, or __value_schema_id, for a value; None without it.
+    """
+
+    @abstractmethod
+    def _known(self, data: Any, header: bytes | None = None) -> Convert | None:
+        """See AsksRegistry."""
+
+    @abstractmethod
+    def _find(self, data: Any, header: bytes | None = None) -> Convert:
+        """See AsksRegistry."""
 
 
 def asks_registry(convert: object) -> TypeGuard[AsksRegistry]:

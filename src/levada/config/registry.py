@@ -214,6 +214,8 @@ def _is_header_text(value: str) -> bool:
     return bool(value) and all("!" <= character <= "~" for character in value)
 
 
+PREFIX, HEADER = "Prefix", "Header"
+
 STRATEGIES = ("TopicName", "RecordName", "TopicRecordName")
 
 
@@ -237,6 +239,20 @@ def _java_class(word: str) -> str:
     return f"io.confluent.kafka.serializers.subject.{word}Strategy"
 
 
+def _id_place(doc: str) -> Any:
+    package = "io.confluent.kafka.serializers.schema.id."
+    spellings = {word: (word, f"{word}SchemaIdSerializer", f"{package}{word}SchemaIdSerializer") for word in (PREFIX, HEADER)}
+    by_folded = {spelling.lower(): word for word, known in spellings.items() for spelling in known}
+
+    def read(value: Any) -> str:
+        word = by_folded.get(str(value).strip().lower())
+        if word is None:
+            raise ValueError(f"must be {PREFIX} or {HEADER}, got {value!r}")
+        return word
+
+    return Option("choice", read, PREFIX, doc, f"{PREFIX}, {HEADER}", f'Literal["{PREFIX}", "{HEADER}"]')
+
+
 def _schema_id(doc: str) -> Any:
     def read(value: Any) -> int | None:
         if value is None:
@@ -254,6 +270,10 @@ class SerializerConfig(Config):
 
     WHO: ClassVar[str] = "a serializer"
     EXAMPLE: ClassVar[str] = "auto_register_schemas=False"
+    FOREIGN: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("key.schema.id.serializer", "value.schema.id.serializer"),
+        "did you mean 'schema.id.serializer'? A serializer is for keys or for values, as its argument `field` says",
+    )
 
     auto_register_schemas: bool = boolean(
         True, "Register the schema when the first value is serialized. If false, the schema must be registered already."
@@ -265,6 +285,11 @@ class SerializerConfig(Config):
         "TopicName",
         "Subject of a schema. TopicName: <topic>-key or <topic>-value. RecordName: the record's full name. TopicRecordName: <topic>-<full "
         "name>. Or a function: strategy(topic, field, record_name) -> subject.",
+    )
+
+    schema_id_serializer: str = _id_place(
+        "Where the id of the schema is written. Prefix: before the data. Header: as a GUID in the record's header __key_schema_id or "
+        "__value_schema_id; needs a registry with GUIDs (Confluent Platform 8). Deserializers read both."
     )
 
     def _check(self) -> None:

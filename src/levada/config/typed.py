@@ -662,6 +662,10 @@ class SerializerSettings(TypedDict, total=False):
     """Subject of a schema. TopicName: <topic>-key or <topic>-value. RecordName: the record's full name. TopicRecordName: <topic>-<full
     name>. Or a function: strategy(topic, field, record_name) -> subject. Default: TopicName."""
 
+    schema_id_serializer: Literal["Prefix", "Header"]
+    """Where the id of the schema is written. Prefix: before the data. Header: as a GUID in the record's header __key_schema_id or
+    __value_schema_id; needs a registry with GUIDs (Confluent Platform 8). Deserializers read both. Default: Prefix."""
+
 
 class JSONSerializerSettings(SerializerSettings, total=False):
     """Settings of JSONSerializer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.base.asking import AsksRegistry
+from levada.base.asking import ReadsSchemaId
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.avro_codec import (
@@ -22,10 +22,10 @@ from levada.registry.avro_codec import (
     write_value,
 )
 from levada.registry.client import SchemaRegistryClient
-from levada.registry.objects import ObjectSerializer, PerSchemaId, T
+from levada.registry.objects import ObjectSerializer, PerSchema, T
 from levada.registry.schema import AVRO, Schema
-from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
-from levada.registry.writing import check_registry
+from levada.registry.wire_format import SchemaKey, locate, told_key
+from levada.registry.writing import Frame, check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -66,9 +66,9 @@ class AvroSerializer(ObjectSerializer[T]):
         own = _own_schema(schema)
         super().__init__(registry, config, own, _record_name(own), topic=topic, field=field, to_dict=to_dict)
 
-    def _compile(self, schema_id: int, schema: Schema) -> Write:
+    def _compile(self, frame: Frame, schema: Schema) -> Write:
         parsed = _parse(self._registry, schema)
-        before = header(schema_id)
+        before = frame.before
         if is_plain_bytes(parsed):
             return lambda data: before + bytes(data)
 
@@ -76,19 +76,19 @@ class AvroSerializer(ObjectSerializer[T]):
             try:
                 return write_value(before, parsed, data)
             except WRITE_ERRORS as fault:
-                raise SerializationError(f"it does not fit the Avro schema of id {schema_id}: {told(fault)}") from fault
+                raise SerializationError(f"it does not fit the Avro schema of id {frame.schema_id}: {told(fault)}") from fault
 
         return write
 
 
-class AvroDeserializer(AsksRegistry, Generic[T]):
+class AvroDeserializer(ReadsSchemaId, Generic[T]):
     """Deserializes Avro, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=AvroDeserializer(registry), ...)
 
-    Each value contains the schema id of its writer's schema, and is read with that schema. schema: the reader's schema, as text or Schema;
-    if given, every value gets the fields and defaults of this schema (schema resolution). from_dict: converts a value from fastavro to an
-    object.
+    Each value, or a header of its record, contains the id of its writer's schema, and it is read with that schema. schema: the reader's
+    schema, as text or Schema; if given, every value gets the fields and defaults of this schema (schema resolution). from_dict: converts a
+    value from fastavro to an object.
     """
 
     def __init__(
@@ -103,29 +103,33 @@ class AvroDeserializer(AsksRegistry, Generic[T]):
         self._reader = _own_schema(schema)
         self._reader_parsed: Parsed = None
         self._from_dict = from_dict
-        self._read = PerSchemaId(self._compile_whole)
+        self._read = PerSchema(self._compile_whole)
 
-    def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched."""
-        value: T = self._read.get(schema_id_of(data))(data)
+    def __call__(self, data: bytes, header: bytes | None = None) -> T:
+        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched.
+
+        header: the value of the record's header __key_schema_id or __value_schema_id, if it has one. Consumers pass it.
+        """
+        value: T = self._read.get(locate(data, header))(data)
         return value
 
-    def _known(self, data: bytes) -> Read | None:
+    def _known(self, data: bytes, header: bytes | None = None) -> Read | None:
         """Return the function that deserializes `data`; None if the registry has to be asked for their schema first."""
-        return self._read.known(schema_id_of(data))
+        return self._read.known(locate(data, header))
 
-    def _find(self, data: bytes) -> Read:
+    def _find(self, data: bytes, header: bytes | None = None) -> Read:
         """Return the function that deserializes `data`; ask the registry for their schema if necessary. Raises RegistryError."""
-        return self._read.get(schema_id_of(data))
+        return self._read.get(locate(data, header))
 
-    def _compile_whole(self, schema_id: int) -> Read:
-        read, from_dict = self._compile(schema_id), self._from_dict
+    def _compile_whole(self, key: SchemaKey, begin: int) -> Read:
+        read, from_dict = self._compile(key, begin), self._from_dict
         return read if from_dict is None else lambda data: from_dict(read(data))
 
-    def _compile(self, schema_id: int) -> Read:
-        writer_schema = self._registry.get_schema(schema_id)
+    def _compile(self, key: SchemaKey, begin: int) -> Read:
+        """Return the function that reads values of a schema. begin: the position of the data in a value."""
+        writer_schema, name = self._registry._schema_of(key), told_key(key)
         if writer_schema.schema_type != AVRO:
-            raise SerializationError(f"schema id {schema_id} is of type {writer_schema.schema_type}, not AVRO")
+            raise SerializationError(f"schema {name} is of type {writer_schema.schema_type}, not AVRO")
         names: dict[str, Any] = {}
         writer = _parse(self._registry, writer_schema, names)
         if self._reader is not None and self._reader_parsed is None:
@@ -133,24 +137,24 @@ class AvroDeserializer(AsksRegistry, Generic[T]):
         reader = self._reader_parsed
         is_plain = is_plain_bytes(writer)
         if is_plain and (reader is None or is_plain_bytes(reader)):
-            return lambda data: data[HEADER_SIZE:]
+            return lambda data: data[begin:]
 
         try:
             read_value = ValueReader(writer, names, reader)
         except RecursionError as fault:
-            raise SerializationError(f"the Avro schema of id {schema_id} is nested too deep: {told(fault)}") from fault
+            raise SerializationError(f"the Avro schema of {name} is nested too deep: {told(fault)}") from fault
 
         def read(data: bytes) -> Any:
             try:
                 if is_plain:
-                    return read_value(with_length(data[HEADER_SIZE:]), 0)
-                return read_value(data, HEADER_SIZE)
+                    return read_value(with_length(data[begin:]), 0)
+                return read_value(data, begin)
             except LeftOverError as fault:
                 raise SerializationError(
-                    f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another schema"
+                    f"{fault.count} bytes are left over after the Avro schema of {name}: it was written with another schema"
                 ) from None
             except Exception as fault:
-                raise SerializationError(f"it cannot be read with the Avro schema of id {schema_id}: {told(fault)}") from fault
+                raise SerializationError(f"it cannot be read with the Avro schema of {name}: {told(fault)}") from fault
 
         return read
 

@@ -8,6 +8,7 @@ from random import Random
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
 
 from levada.base.clock import SystemClock
 from levada.config.registry import RegistryConfig
@@ -19,6 +20,7 @@ from levada.registry.endpoints import Request, read_answer
 from levada.registry.errors import RegistryProtocolError
 from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 from levada.registry.transport import Transport
+from levada.registry.wire_format import SchemaKey
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -58,10 +60,10 @@ class SchemaRegistryClient:
         self._finalizer = weakref.finalize(self, self._transport.close)
         self._closed = Event()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
-        self._schemas: Cache[tuple[int, str | None], Schema] = Cache(capacity, None, self._now_ms)
+        self._schemas: Cache[tuple[int | str, str | None], tuple[Schema, str | None]] = Cache(capacity, None, self._now_ms)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity, None, self._now_ms)
         self._latest: Cache[str, RegisteredSchema] = Cache(capacity, latest_ttl_ms, self._now_ms)
-        self._ids: Cache[tuple[str, Schema, bool], int] = Cache(capacity, None, self._now_ms)
+        self._ids: Cache[tuple[str, Schema, bool], tuple[int, str | None]] = Cache(capacity, None, self._now_ms)
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
 
     def close(self) -> None:
@@ -87,11 +89,15 @@ class SchemaRegistryClient:
         normalize_schemas: whether the registry ignores differences of form between schemas. Raises IncompatibleSchemaError and
         InvalidSchemaError.
         """
+        return self._register(subject, schema, normalize_schemas)[0]
 
-        def ask() -> int:
-            schema_id = self._call(endpoints.register(subject, schema, normalize_schemas))
+    def _register(self, subject: str, schema: Schema, normalize_schemas: bool) -> tuple[int, str | None]:
+        """Do what register_schema() does; return the schema's id and GUID."""
+
+        def ask() -> tuple[int, str | None]:
+            registered = self._call(endpoints.register(subject, schema, normalize_schemas))
             self._latest.forget(subject)
-            return schema_id
+            return registered
 
         return self._ids.get((subject, schema, normalize_schemas), ask)
 
@@ -107,7 +113,19 @@ class SchemaRegistryClient:
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
         """Return the schema with an id. It is cached, because it never changes. fmt: the format of the text; Protobuf has "serialized"."""
+        return self._identified(schema_id, fmt)[0]
+
+    def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
+        """Return the schema with a GUID, which registries have since Confluent Platform 8. Like get_schema()."""
+        return self._schemas.get((guid, fmt), lambda: self._call(endpoints.schema_by_guid(guid, fmt)))[0]
+
+    def _identified(self, schema_id: int, fmt: str | None = None) -> tuple[Schema, str | None]:
+        """Return the schema with an id, and its GUID."""
         return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
+
+    def _schema_of(self, key: SchemaKey, *fmt: str) -> Schema:
+        """Return the schema with an id or a GUID. fmt: as for get_schema()."""
+        return self.get_schema(key, *fmt) if isinstance(key, int) else self.get_schema_by_guid(str(UUID(bytes=key)), *fmt)
 
     def get_schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
         """Return (subject, version) pairs: where the schema with an id is registered."""

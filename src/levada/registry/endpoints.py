@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from levada.registry.errors import RegistryProtocolError, answer_error
 from levada.registry.schema import AVRO, Compatibility, RegisteredSchema, Schema, SchemaReference
@@ -130,8 +131,19 @@ def _schema(document: Any) -> Schema:
     return Schema(_string(document["schema"]), _string(document.get("schemaType") or AVRO), references)
 
 
+def _guid(document: Any) -> str | None:
+    """Return the GUID of an answer. None if it has none, as those of registries before Confluent Platform 8."""
+    guid = document.get("guid")
+    return None if guid is None else str(UUID(guid))
+
+
+def _identified(document: Any) -> tuple[Schema, str | None]:
+    return _schema(document), _guid(document)
+
+
 def _registered(document: Any) -> RegisteredSchema:
-    return RegisteredSchema(_number(document["id"]), _schema(document), _string(document["subject"]), _number(document["version"]))
+    schema_id, version = _number(document["id"]), _number(document["version"])
+    return RegisteredSchema(schema_id, _schema(document), _string(document["subject"]), version, _guid(document))
 
 
 def _compatibility(document: Any) -> Compatibility:
@@ -175,9 +187,14 @@ def version(subject: str, number: int | str, deleted: bool) -> Request[Registere
     )
 
 
-def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
-    """GET /schemas/ids/{id}."""
-    return Request(f"schema of id {schema_id}", "GET", _path("schemas", "ids", schema_id), _schema, query={"format": format})
+def schema_by_id(schema_id: int, format: str | None = None) -> Request[tuple[Schema, str | None]]:
+    """GET /schemas/ids/{id}. Returns the schema and its GUID."""
+    return Request(f"schema of id {schema_id}", "GET", _path("schemas", "ids", schema_id), _identified, query={"format": format})
+
+
+def schema_by_guid(guid: str, format: str | None = None) -> Request[tuple[Schema, str | None]]:
+    """GET /schemas/guids/{guid}."""
+    return Request(f"schema of GUID {guid}", "GET", _path("schemas", "guids", guid), _identified, query={"format": format})
 
 
 def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
@@ -197,10 +214,10 @@ def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
     return Request(f"list schemas that reference version {number} of '{subject}'", "GET", path, _list_of(_number))
 
 
-def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
-    """POST /subjects/{subject}/versions. A schema that is registered again keeps its id."""
+def register(subject: str, schema: Schema, normalize: bool) -> Request[tuple[int, str | None]]:
+    """POST /subjects/{subject}/versions. Returns the schema's id and GUID. A schema that is registered again keeps them."""
     path = _path("subjects", subject, "versions")
-    read = lambda document: _number(document["id"])  # noqa: E731
+    read = lambda document: (_number(document["id"]), _guid(document))  # noqa: E731
     return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
 
 

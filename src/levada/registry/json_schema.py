@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.base.asking import AsksRegistry
+from levada.base.asking import ReadsSchemaId
 from levada.base.text import as_text
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import LONGEST_QUOTE
-from levada.registry.objects import ObjectSerializer, PerSchemaId, T
+from levada.registry.objects import ObjectSerializer, PerSchema, T
 from levada.registry.schema import JSON, Schema
-from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
-from levada.registry.writing import check_registry
+from levada.registry.wire_format import SchemaKey, locate, told_key
+from levada.registry.writing import Frame, check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -53,9 +54,9 @@ class JSONSerializer(ObjectSerializer[T]):
             _validators()
         super().__init__(registry, config, own, _title(own), topic=topic, field=field, to_dict=to_dict)
 
-    def _compile(self, schema_id: int, schema: Schema) -> Callable[[Any], bytes]:
-        before = header(schema_id)
-        check = _checker(self._registry, schema_id, schema) if self._validate else None
+    def _compile(self, frame: Frame, schema: Schema) -> Callable[[Any], bytes]:
+        before = frame.before
+        check = _checker(self._registry, frame.schema_id, schema) if self._validate else None
 
         def write(data: Any) -> bytes:
             if check is not None:
@@ -69,7 +70,7 @@ class JSONSerializer(ObjectSerializer[T]):
         return write
 
 
-class JSONDeserializer(AsksRegistry, Generic[T]):
+class JSONDeserializer(ReadsSchemaId, Generic[T]):
     """Deserializes JSON in Confluent's wire format, for `value_deserializer` or `key_deserializer`.
 
     from_dict: converts a JSON value to an object. validate: whether to check each value against `schema`, or against its writer's schema if
@@ -91,33 +92,38 @@ class JSONDeserializer(AsksRegistry, Generic[T]):
         self._from_dict = from_dict
         self._checks = _checks(registry, _own_schema(schema)) if validate else None
 
-    def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if a schema cannot be fetched."""
-        schema_id = schema_id_of(data)
+    def __call__(self, data: bytes, header: bytes | None = None) -> T:
+        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if a schema cannot be fetched.
+
+        header: the value of the record's header __key_schema_id or __value_schema_id, if it has one. Consumers pass it.
+        """
+        key, begin = locate(data, header)
         try:
-            value = json.loads(data[HEADER_SIZE:])
+            value = json.loads(data[begin:])
         except (ValueError, RecursionError) as fault:
-            raise SerializationError(f"the data after schema id {schema_id} are not JSON: {fault}") from fault
+            raise SerializationError(f"the data of schema {told_key(key)} are not JSON: {fault}") from fault
         if self._checks is not None:
-            self._checks.get(schema_id)(value)
+            self._checks.get((key, 0))(value)
         return value if self._from_dict is None else self._from_dict(value)
 
-    def _known(self, data: bytes) -> Callable[[bytes], T] | None:
+    def _known(self, data: bytes, header: bytes | None = None) -> Callable[[bytes], T] | None:
         """Return the function that deserializes `data`; None if the registry has to be asked for a schema first."""
-        return self if self._checks is None or self._checks.known(schema_id_of(data)) is not None else None
+        if self._checks is not None and self._checks.known((locate(data, header)[0], 0)) is None:
+            return None
+        return self if header is None else partial(self, header=header)
 
-    def _find(self, data: bytes) -> Callable[[bytes], T]:
+    def _find(self, data: bytes, header: bytes | None = None) -> Callable[[bytes], T]:
         """Return the function that deserializes `data`; ask the registry for a schema if necessary. Raises RegistryError."""
         if self._checks is not None:
-            self._checks.get(schema_id_of(data))
-        return self
+            self._checks.get((locate(data, header)[0], 0))
+        return self if header is None else partial(self, header=header)
 
 
-def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> PerSchemaId[Check]:
+def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> PerSchema[Check]:
     if registry is None:
         raise ConfigError("validate=True needs a registry")
     _validators()
-    return PerSchemaId(lambda schema_id: _checker(registry, schema_id, reader or registry.get_schema(schema_id)))
+    return PerSchema(lambda key, _: _checker(registry, key, reader or registry._schema_of(key)))
 
 
 def _own_schema(schema: str | Schema | None) -> Schema | None:
@@ -148,7 +154,7 @@ def _validators() -> Any:
     return jsonschema
 
 
-def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> Check:
+def _checker(registry: SchemaRegistryClient, key: SchemaKey, schema: Schema) -> Check:
     """Return a function that raises SerializationError for a value that does not match a schema."""
     jsonschema = _validators()
     from referencing import Registry, Resource
@@ -156,7 +162,7 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
 
     from levada.registry.json_bounds import BoundedKinds, Budget
 
-    budget = Budget()
+    budget, name = Budget(), told_key(key)
     used = registry.get_referenced_schemas(schema)
     try:
         document = json.loads(schema.schema_str)
@@ -167,7 +173,7 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
         kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
         validator = BoundedKinds(budget).of(kind)(document, registry=Registry().with_resources(resources))
     except Exception as fault:
-        raise SerializationError(f"the JSON schema of id {schema_id} cannot be used: {_first_line(fault)}") from fault
+        raise SerializationError(f"the JSON schema of {name} cannot be used: {_first_line(fault)}") from fault
 
     def check(value: Any) -> None:
         try:
@@ -175,9 +181,9 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
             fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
         except Exception as unusable:
             # Some faults of a schema, such as a reference to a missing schema or to itself, appear only when the schema is applied.
-            raise SerializationError(f"the JSON schema of id {schema_id} cannot be applied: {_first_line(unusable)}") from unusable
+            raise SerializationError(f"the JSON schema of {name} cannot be applied: {_first_line(unusable)}") from unusable
         if fault is not None:
-            raise SerializationError(f"it does not fit the JSON schema of id {schema_id}: {fault.json_path}: {fault.message}")
+            raise SerializationError(f"it does not fit the JSON schema of {name}: {fault.json_path}: {fault.message}")
 
     return check
 

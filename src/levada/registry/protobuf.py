@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.base.asking import AsksRegistry
+from levada.base.asking import AsksRegistry, ReadsSchemaId
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.schema import PROTOBUF, Schema, SchemaReference
-from levada.registry.wire_format import HEADER_SIZE, header, message_path, read_message_path, schema_id_of
-from levada.registry.writing import WriterSchema, check_registry, subject_for, topic_of_subject
+from levada.registry.wire_format import locate_message, message_path, told_key
+from levada.registry.writing import Frame, WriterSchema, check_registry, subject_for, topic_of_subject
 
 try:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -63,14 +63,19 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         check_registry(type(self), registry)
         config = SerializerConfig.parse(settings, **keywords)
         descriptor = _descriptor(message_type)
-        path = message_path(_indexes(descriptor))
         subject = subject_for(config, topic, field, descriptor.full_name)
         self._registry = registry
         self.subject_topic = topic_of_subject(config, topic)
         self._config = config
         self._type = message_type
-        self._before: WriterSchema[bytes] = WriterSchema(
-            registry, config, lambda: self._schema(descriptor.file), subject=subject, compile=lambda schema_id, _: header(schema_id) + path
+        self._frame: WriterSchema[Frame] = WriterSchema(
+            registry,
+            config,
+            lambda: self._schema(descriptor.file),
+            subject=subject,
+            field=field,
+            compile=lambda frame, _: frame,
+            path=message_path(_indexes(descriptor)),
         )
 
     def __call__(self, value: M | None) -> bytes | None:
@@ -78,21 +83,21 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
 
         Raises SerializationError for a message of another type, and RegistryError if the schema cannot be registered or found.
         """
-        return self._serialize(self._before.get, value)
+        return self._serialize(self._frame.get, value)
 
     def _known(self, data: M | None) -> Callable[[Any], bytes | None] | None:
         """Return the function that serializes `data`; None if the registry has to be asked for the schema first."""
         if data is None:
             return self
-        before = self._before.known()
-        return None if before is None else partial(self._serialize, lambda: before)
+        frame = self._frame.known()
+        return None if frame is None else partial(self._serialize, lambda: frame)
 
     def _find(self, data: M | None) -> Callable[[Any], bytes | None]:
         """Return the function that serializes `data`; ask the registry for the schema if necessary. Raises RegistryError."""
-        before = self._before.get()
-        return partial(self._serialize, lambda: before)
+        frame = self._frame.get()
+        return partial(self._serialize, lambda: frame)
 
-    def _serialize(self, before: Callable[[], bytes], value: Any) -> bytes | None:
+    def _serialize(self, frame: Callable[[], Frame], value: Any) -> bytes | None:
         if value is None:
             return None
         if not isinstance(value, self._type):
@@ -101,7 +106,8 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
             data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
         except EncodeError as fault:
             raise SerializationError(f"it cannot be written: {fault}") from fault
-        return before() + data
+        found = frame()
+        return found.around(found.before + data)
 
     def _schema(self, file: Any) -> Schema:
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
@@ -114,7 +120,7 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         return SchemaReference(file.name, file.name, self._registry.lookup_schema(file.name, schema, normalize).version)
 
 
-class ProtobufDeserializer(Generic[M]):
+class ProtobufDeserializer(ReadsSchemaId, Generic[M]):
     """Deserializes messages of one type, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=ProtobufDeserializer(Order), ...)
@@ -127,16 +133,26 @@ class ProtobufDeserializer(Generic[M]):
         _descriptor(message_type)
         self._type = message_type
 
-    def __call__(self, data: bytes) -> M:
-        """Deserialize one message. Raises SerializationError if the data are invalid."""
-        schema_id = schema_id_of(data)
-        _, position = read_message_path(data, HEADER_SIZE)
+    def __call__(self, data: bytes, header: bytes | None = None) -> M:
+        """Deserialize one message. Raises SerializationError if the data are invalid.
+
+        header: the value of the record's header __key_schema_id or __value_schema_id, if it has one. Consumers pass it.
+        """
+        key, _, position = locate_message(data, header)
         message = self._type()
         try:
             message.ParseFromString(data[position:])  # type: ignore[attr-defined]
         except DecodeError as fault:
-            raise SerializationError(f"it is no {self._type.__name__}, written with schema id {schema_id}: {fault}") from fault
+            raise SerializationError(f"it is no {self._type.__name__}, written with schema {told_key(key)}: {fault}") from fault
         return message
+
+    def _known(self, data: bytes, header: bytes | None = None) -> Callable[[bytes], M]:
+        """Return the function that deserializes `data`. The registry is never asked."""
+        return self if header is None else partial(self, header=header)
+
+    def _find(self, data: bytes, header: bytes | None = None) -> Callable[[bytes], M]:
+        """Do what _known() does."""
+        return self._known(data, header)
 
 
 def _descriptor(message_type: Any) -> Any:

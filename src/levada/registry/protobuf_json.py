@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from levada.base.asking import Convert, ReadsSchemaId
 from levada.errors import SerializationError
 from levada.registry.schema import PROTOBUF
-from levada.registry.wire_format import FIRST_MESSAGE, HEADER_SIZE, header, message_path, read_message_path, schema_id_of
+from levada.registry.wire_format import FIRST_MESSAGE, SchemaKey, header, locate_message, message_path, told_key
 
 try:
     from google.protobuf import json_format
@@ -28,28 +30,42 @@ SERIALIZED = "serialized"
 _OF_PROTOBUF = "google/protobuf/"
 
 
-def protobuf_deserializer(registry: SchemaRegistryClient) -> Callable[[bytes], Any]:
-    """Return a function that converts a message to data of JSON, with the names of its fields as in the schema."""
-    files: dict[int, Any] = {}
-    classes: dict[tuple[int, tuple[int, ...]], Any] = {}
+class MessageReader(ReadsSchemaId):
+    """A deserializer that converts a message to data of JSON, with the names of its fields as in the schema."""
 
-    def read(data: bytes) -> Any:
-        schema_id = schema_id_of(data)
-        path, begin = read_message_path(data, HEADER_SIZE)
-        if (message_class := classes.get((schema_id, path))) is None:
-            if schema_id not in files:
-                files[schema_id] = _file(registry, schema_id)
-            message_class = classes[schema_id, path] = GetMessageClass(_at(files[schema_id], path, schema_id))
-        message = message_class()
-        try:
-            message.ParseFromString(data[begin:])
-        except DecodeError as fault:
-            raise SerializationError(
-                f"it is no {message_class.DESCRIPTOR.full_name}, written with schema id {schema_id}: {fault}"
-            ) from fault
-        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+    def __init__(self, registry: SchemaRegistryClient) -> None:
+        self._registry = registry
+        self._files: dict[SchemaKey, Any] = {}
+        self._classes: dict[tuple[SchemaKey, tuple[int, ...]], Any] = {}
 
-    return read
+    def __call__(self, data: bytes, header: bytes | None = None) -> Any:
+        """Deserialize one message. header: as for ProtobufDeserializer."""
+        return self._find(data, header)(data)
+
+    def _known(self, data: bytes, header: bytes | None = None) -> Convert | None:
+        """Return the function that deserializes `data`; None if the registry has to be asked for their schema first."""
+        key, path, begin = locate_message(data, header)
+        message_class = self._classes.get((key, path))
+        return None if message_class is None else partial(_read, message_class, key, begin)
+
+    def _find(self, data: bytes, header: bytes | None = None) -> Convert:
+        """Return the function that deserializes `data`; ask the registry for their schema if necessary. Raises RegistryError."""
+        if (known := self._known(data, header)) is not None:
+            return known
+        key, path, begin = locate_message(data, header)
+        if key not in self._files:
+            self._files[key] = _file(self._registry, key)
+        message_class = self._classes[key, path] = GetMessageClass(_at(self._files[key], path, key))
+        return partial(_read, message_class, key, begin)
+
+
+def _read(message_class: Any, key: SchemaKey, begin: int, data: bytes) -> Any:
+    message = message_class()
+    try:
+        message.ParseFromString(data[begin:])
+    except DecodeError as fault:
+        raise SerializationError(f"it is no {message_class.DESCRIPTOR.full_name}, written with schema {told_key(key)}: {fault}") from fault
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callable[[Any], bytes | None]:
@@ -74,7 +90,7 @@ def newest_message(registry: SchemaRegistryClient, subject: str) -> tuple[int, A
     return schema_id, _at(_file(registry, schema_id), FIRST_MESSAGE, schema_id)
 
 
-def _at(file: Any, path: tuple[int, ...], schema_id: int) -> Any:
+def _at(file: Any, path: tuple[int, ...], key: SchemaKey) -> Any:
     """Return the descriptor of a message type by its path in a file."""
     first, *below = path
     try:
@@ -82,25 +98,25 @@ def _at(file: Any, path: tuple[int, ...], schema_id: int) -> Any:
         for index in below:
             found = found.nested_types[index]
     except IndexError:
-        raise SerializationError(f"there is no message {list(path)} in schema id {schema_id}") from None
+        raise SerializationError(f"there is no message {list(path)} in schema {told_key(key)}") from None
     return found
 
 
-def _file(registry: SchemaRegistryClient, schema_id: int) -> Any:
+def _file(registry: SchemaRegistryClient, key: SchemaKey) -> Any:
     """Return the descriptor of the file of a schema, in a pool with the files that it imports."""
     pool: Any = DescriptorPool()
-    return pool.FindFileByName(_add(pool, registry, schema_id, f"schema-{schema_id}.proto", set()))
+    return pool.FindFileByName(_add(pool, registry, key, "schema.proto", set()))
 
 
-def _add(pool: Any, registry: SchemaRegistryClient, schema_id: int, name: str, added: set[str]) -> str:
+def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, added: set[str]) -> str:
     """Add the file of a schema and the files that it imports to a pool. Return its name."""
-    schema = registry.get_schema(schema_id)
+    schema, told = registry._schema_of(key), told_key(key)
     if schema.schema_type != PROTOBUF:
-        raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not PROTOBUF")
+        raise SerializationError(f"schema {told} is of type {schema.schema_type}, not PROTOBUF")
     # Some registries return a schema as it was registered. Python's serializers register descriptors, others register text.
-    file = _descriptor(schema.schema_str) or _descriptor(registry.get_schema(schema_id, SERIALIZED).schema_str)
+    file = _descriptor(schema.schema_str) or _descriptor(registry._schema_of(key, SERIALIZED).schema_str)
     if file is None:
-        raise SerializationError(f"the registry cannot return schema id {schema_id} in the form '{SERIALIZED}'")
+        raise SerializationError(f"the registry cannot return schema {told} in the form '{SERIALIZED}'")
     file.name = name
     for reference in schema.references:
         if reference.name not in added:
@@ -114,7 +130,7 @@ def _add(pool: Any, registry: SchemaRegistryClient, schema_id: int, name: str, a
         pool.Add(file)
         pool.FindFileByName(name)
     except (KeyError, TypeError) as fault:
-        raise SerializationError(f"schema id {schema_id} imports a file that the registry does not have: {fault}") from fault
+        raise SerializationError(f"schema {told} imports a file that the registry does not have: {fault}") from fault
     return name
 
 

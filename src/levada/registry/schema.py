@@ -33,12 +33,17 @@ class Schema:
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema that is registered under a subject. schema_id: its id in the registry. version: its version number in the subject."""
+    """A schema that is registered under a subject.
+
+    schema_id: its id in the registry. version: its version number in the subject. guid: its id in all registries; None if this registry has
+    no GUIDs, as before Confluent Platform 8.
+    """
 
     schema_id: int
     schema: Schema
     subject: str
     version: int
+    guid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from levada.config.registry import SerializerConfig
-from levada.errors import ConfigError
+from levada.base.asking import ID_HEADERS
+from levada.config.registry import HEADER, SerializerConfig
+from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.errors import RegistryNotFoundError
-from levada.registry.schema import Schema
+from levada.registry.schema import RegisteredSchema, Schema
+from levada.registry.wire_format import guid_header, header
+from levada.serialization import BytesWithHeaders
 
 C = TypeVar("C")
+
+
+class Frame(NamedTuple):
+    """How the id of a schema is written with a key or value: as bytes before the data, or as headers of the record (None without)."""
+
+    schema_id: int
+    before: bytes
+    headers: Sequence[tuple[str, bytes]] | None
+
+    def around(self, data: bytes) -> bytes:
+        """Return data that begin with `before`, with the headers of their record if there are any."""
+        return data if self.headers is None else BytesWithHeaders(data, self.headers)
 
 
 class WriterSchema(Generic[C]):
     """Finds the schema to write with, and compiles it when its id changes.
 
     own: returns the program's schema; None without one. It is called when the first value is written. Only then is the schema registered or
-    looked up, so that making a serializer needs no registry. subject: not used with use.schema.id. compile: converts a schema id and its
-    schema to the object with which the serializer writes values. Raises ConfigError if `own` is None, and neither use.latest.version nor
-    use.schema.id is set.
+    looked up, so that making a serializer needs no registry. subject: not used with use.schema.id. field: "key" or "value". compile:
+    converts the frame of a value and its schema to the object with which the serializer writes values. path: bytes after the schema id,
+    wherever that is. Raises ConfigError if `own` is None, and neither use.latest.version nor use.schema.id is set.
     """
 
     def __init__(
@@ -30,13 +45,17 @@ class WriterSchema(Generic[C]):
         own: Callable[[], Schema] | None,
         *,
         subject: str,
-        compile: Callable[[int, Schema], C],
+        field: str,
+        compile: Callable[[Frame, Schema], C],
+        path: bytes = b"",
     ) -> None:
         self._registry = registry
         self._config = config
         self._own = own
         self._subject = subject
+        self._field = field
         self._compile = compile
+        self._path = path
         self._current: tuple[int, C] | None = None
         if own is None and config.use_schema_id is None and not config.use_latest_version:
             raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
@@ -47,10 +66,20 @@ class WriterSchema(Generic[C]):
         # Only the latest version of a subject can change. The registry client caches it for cache.latest.ttl.sec.
         if current is not None and not self._config.use_latest_version:
             return current[1]
-        schema_id, schema = self._find()
+        schema_id, guid, schema = self._find()
         if current is None or current[0] != schema_id:
-            current = self._current = (schema_id, self._compile(schema_id, schema))
+            current = self._current = (schema_id, self._compile(self._frame(schema_id, guid), schema))
         return current[1]
+
+    def _frame(self, schema_id: int, guid: str | None) -> Frame:
+        if self._config.schema_id_serializer != HEADER:
+            return Frame(schema_id, header(schema_id) + self._path, None)
+        if guid is None:
+            raise SerializationError(
+                f"the registry has no GUID for schema id {schema_id}, so that it cannot be written into a header: registries have GUIDs "
+                "since Confluent Platform 8; leave schema.id.serializer=Header out"
+            )
+        return Frame(schema_id, b"", [(ID_HEADERS[self._field == "value"], guid_header(guid) + self._path)])
 
     def known(self) -> C | None:
         """Return the compiled schema for the next value; None if get() has to ask the registry for it."""
@@ -62,21 +91,24 @@ class WriterSchema(Generic[C]):
         latest = self._registry._known_latest_version(self._subject)
         return current[1] if latest is not None and latest.schema_id == current[0] else None
 
-    def _find(self) -> tuple[int, Schema]:
+    def _find(self) -> tuple[int, str | None, Schema]:
+        """Return the id, the GUID and the schema to write with."""
         config, registry = self._config, self._registry
         if config.use_schema_id is not None:
-            return config.use_schema_id, registry.get_schema(config.use_schema_id)
+            schema, guid = registry._identified(config.use_schema_id)
+            return config.use_schema_id, guid, schema
         if config.use_latest_version or self._own is None:
             latest = registry.get_latest_version(self._subject)
-            return latest.schema_id, latest.schema
+            return latest.schema_id, latest.guid, latest.schema
         own = self._own()
         if config.auto_register_schemas:
-            return registry.register_schema(self._subject, own, config.normalize_schemas), own
-        return self._registered(own), own
+            return *registry._register(self._subject, own, config.normalize_schemas), own
+        found = self._registered(own)
+        return found.schema_id, found.guid, own
 
-    def _registered(self, own: Schema) -> int:
+    def _registered(self, own: Schema) -> RegisteredSchema:
         try:
-            return self._registry.lookup_schema(self._subject, own, self._config.normalize_schemas).schema_id
+            return self._registry.lookup_schema(self._subject, own, self._config.normalize_schemas)
         except RegistryNotFoundError as missing:
             missing.add_note("register it, or set auto.register.schemas=true, or use.latest.version=true to write with the latest schema")
             raise

@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import unquote
+from uuid import UUID
 
 from levada.testing.avro_compatibility import PRIMITIVES, AvroSchema, differences, parse_avro
 
@@ -32,9 +34,15 @@ class Stored:
     kind: str
     references: tuple[tuple[str, str, int], ...]
 
+    @property
+    def guid(self) -> str:
+        """The GUID: a hash of the schema, so that it is the same in all registries."""
+        parts = json.dumps([self.text, self.kind, self.references])
+        return str(UUID(bytes=blake2b(parts.encode(), digest_size=16).digest()))
+
     def said(self) -> dict[str, Any]:
         """Return the schema as a JSON object for an answer. The type AVRO and an empty list of references are left out."""
-        said: dict[str, Any] = {"schema": self.text}
+        said: dict[str, Any] = {"schema": self.text, "guid": self.guid}
         if self.kind != "AVRO":
             said["schemaType"] = self.kind
         if self.references:
@@ -106,6 +114,13 @@ class RegistryState:
         """Return the schema with an id."""
         return self._by_id(call.parts[0]).said()
 
+    def get_schema_by_guid(self, call: Call) -> dict[str, Any]:
+        """Return the schema with a GUID."""
+        found = next((stored for stored in self.ids.values() if stored.guid == call.parts[0]), None)
+        if found is None:
+            raise Refusal(404, 40403, f"Schema {call.parts[0]} not found")
+        return found.said()
+
     def get_schema_versions(self, call: Call) -> list[dict[str, Any]]:
         """Return the subjects and versions that have the schema with an id."""
         self._by_id(call.parts[0])
@@ -116,14 +131,14 @@ class RegistryState:
         """Return the supported types of schemas."""
         return list(TYPES)
 
-    def register(self, call: Call) -> dict[str, int]:
-        """Register a schema in a subject, if the subject's compatibility level allows it. Returns the schema's id."""
+    def register(self, call: Call) -> dict[str, Any]:
+        """Register a schema in a subject, if the subject's compatibility level allows it. Returns the schema's id and GUID."""
         subject = call.parts[0]
         if self.modes.get(subject, self.modes[None]).startswith("READONLY"):
             raise Refusal(422, 42205, f"Subject {subject} is in read-only mode")
         stored = self._read(call.body)
         if found := self._find(subject, stored, deleted=False):
-            return {"id": found.schema_id}
+            return {"id": found.schema_id, "guid": stored.guid}
         level = self.levels.get(subject, self.levels[None])
         versions = self._versions(subject, False)
         if reasons := self._objections(stored, versions if level.endswith("_TRANSITIVE") else versions[-1:], level):
@@ -133,7 +148,7 @@ class RegistryState:
         self.ids[schema_id] = stored
         numbers = [version.number for version in self.subjects.get(subject, [])]
         self.subjects.setdefault(subject, []).append(Version(max(numbers, default=0) + 1, schema_id))
-        return {"id": schema_id}
+        return {"id": schema_id, "guid": stored.guid}
 
     def lookup(self, call: Call) -> dict[str, Any]:
         """Return the version of a subject that has the schema in the request."""
@@ -364,6 +379,7 @@ ROUTES: tuple[tuple[str, re.Pattern[str], Handle], ...] = tuple(
         ("GET", "/subjects/{}/versions/{}/referencedby", RegistryState.referenced_by),
         ("GET", "/schemas/ids/{}", RegistryState.get_schema),
         ("GET", "/schemas/ids/{}/versions", RegistryState.get_schema_versions),
+        ("GET", "/schemas/guids/{}", RegistryState.get_schema_by_guid),
         ("GET", "/schemas/types", RegistryState.list_types),
         ("POST", "/compatibility/subjects/{}/versions(?:/{})?", RegistryState.test_compatibility),
         ("GET", "/config(?:/{})?", RegistryState.get_level),

@@ -64,9 +64,9 @@ def _deserializer(kind: str, registry: RegistryOf) -> Callable[[bytes], Any]:
         from levada.registry import AvroDeserializer
 
         return AvroDeserializer(registry())
-    from levada.registry.protobuf_json import protobuf_deserializer
+    from levada.registry.protobuf_json import MessageReader
 
-    return protobuf_deserializer(registry())
+    return MessageReader(registry())
 
 
 def data_of(text: bytes) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from levada.base.asking import Convert, MustAskError, asks_registry
+from levada.base.asking import ID_HEADERS, Convert, MustAskError, ReadsSchemaId, asks_registry
 from levada.base.text import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.errors import KafkaError, RecordDeserializationError
 from levada.logs import SKIPPED, Log
-from levada.types import AnyRecord, DecodedRecord, TopicPartition
+from levada.types import AnyRecord, DecodedRecord, Headers, TopicPartition
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
 OnDecodeError: TypeAlias = Callable[[AnyRecord, RecordDeserializationError], AnyRecord | None]
@@ -66,6 +66,11 @@ class RecordConverter:
     ) -> None:
         self._key = self._not_asking(key_deserializer)
         self._value = self._not_asking(value_deserializer)
+        # The headers that these deserializers read; None for neither.
+        self._key_header, self._value_header = (
+            name if isinstance(one, ReadsSchemaId) and asks_registry(one) else None
+            for name, one in zip(ID_HEADERS, (key_deserializer, value_deserializer), strict=True)
+        )
         self._run_handlers = run_handlers
         self._on_error = on_error
         self.foresee = foresee
@@ -119,14 +124,20 @@ class RecordConverter:
         error: RecordDeserializationError | None = None
         if self._key is not None and key is not None:
             try:
-                key = self._key(key)
+                if self._key_header is not None and record.headers:
+                    key = self._key(key, _last(record.headers, self._key_header))
+                else:
+                    key = self._key(key)
             except MustAskError:
                 raise
             except Exception as fault:
                 key, error = None, _failed(record, "key", fault)
         if self._value is not None and value is not None:
             try:
-                value = self._value(value)
+                if self._value_header is not None and record.headers:
+                    value = self._value(value, _last(record.headers, self._value_header))
+                else:
+                    value = self._value(value)
             except MustAskError:
                 raise
             except Exception as fault:
@@ -144,21 +155,29 @@ class RecordConverter:
             if error is not None:
                 self.foresee(error)
 
-    def _not_asking(self, deserializer: Deserializer | None) -> Deserializer | None:
-        """Return a deserializer as a function that asks no schema registry while `may_ask` is False, but raises MustAskError."""
+    def _not_asking(self, deserializer: Deserializer | None) -> Callable[..., Any] | None:
+        """Return a deserializer as a function that asks no schema registry while `may_ask` is False, but raises MustAskError.
+
+        A deserializer that reads a schema id becomes a function of the data and, optionally, the value of the header with the id.
+        """
         if not asks_registry(deserializer):
             return deserializer
-        asks = deserializer
+        asks: Any = deserializer
 
-        def deserialize(data: bytes) -> Any:
-            convert: Convert | None = asks._known(data)
+        def deserialize(data: bytes, header: bytes | None = None) -> Any:
+            convert: Convert | None = asks._known(data) if header is None else asks._known(data, header)
             if convert is None:
                 if not self.may_ask:
                     raise MustAskError("a schema registry has to be asked")
-                convert = asks._find(data)
+                convert = asks._find(data) if header is None else asks._find(data, header)
             return convert(data)
 
         return deserialize
+
+
+def _last(headers: Headers, name: str) -> bytes | None:
+    """Return the value of the last header with a name, as Java does; None without one."""
+    return next((value for key, value in reversed(headers) if key == name), None)
 
 
 def _failed(record: AnyRecord, part: str, fault: Exception) -> RecordDeserializationError:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from levada.compat.confluent_kafka.schema_registry.error import SchemaRegistryError
+from levada.compat.confluent_kafka.schema_registry.schema_ids import (
+    dual_schema_id_deserializer,
+    header_schema_id_serializer,
+    prefix_schema_id_deserializer,
+    prefix_schema_id_serializer,
+)
 from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient, SchemaVersion
 from levada.compat.confluent_kafka.schema_registry.subjects import (
     record_subject_name_strategy,
@@ -18,6 +24,10 @@ __all__ = [
     "SchemaRegistryClient",
     "SchemaRegistryError",
     "SchemaVersion",
+    "dual_schema_id_deserializer",
+    "header_schema_id_serializer",
+    "prefix_schema_id_deserializer",
+    "prefix_schema_id_serializer",
     "record_subject_name_strategy",
     "topic_record_subject_name_strategy",
     "topic_subject_name_strategy",

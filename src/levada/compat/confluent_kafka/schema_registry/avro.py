@@ -53,6 +53,6 @@ class AvroDeserializer(ByIdDeserializer):
         rule_registry: Any = None,
     ) -> None:
         refuse_arguments(return_record_name=return_record_name, rule_conf=rule_conf, rule_registry=rule_registry)
-        deserializer_settings(conf, {})
+        settings = deserializer_settings(conf, {})
         with raising_registry_errors():
-            super().__init__(registry.AvroDeserializer(schema_registry_client.levada, schema_str), from_dict)
+            super().__init__(registry.AvroDeserializer(schema_registry_client.levada, schema_str), from_dict, settings)

@@ -61,4 +61,4 @@ class JSONDeserializer(ByIdDeserializer):
         with raising_registry_errors():
             client = None if schema_registry_client is None else schema_registry_client.levada
             schema = schema_str if own["validate"] else None
-            super().__init__(registry.JSONDeserializer(client, schema, validate=bool(own["validate"])), from_dict)
+            super().__init__(registry.JSONDeserializer(client, schema, validate=bool(own["validate"])), from_dict, own)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
+from levada.compat.confluent_kafka.schema_registry.schema_ids import add_headers, id_header, levada_place, reads_headers
 from levada.compat.confluent_kafka.schema_registry.subjects import levada_strategy
 from levada.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
 
 Settings = dict[str, Any]
 
 _SERIALIZERS = ("auto.register.schemas", "normalize.schemas", "use.schema.id", "use.latest.version")
+ID_DESERIALIZER = "schema.id.deserializer"
 _STRATEGY = ("subject.name.strategy", "subject.name.strategy.type", "subject.name.strategy.conf")
 
 
@@ -22,17 +24,22 @@ def serializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) 
     """
     given = dict(conf or {})
     values = {name: given.pop(name, default) for name, default in own.items()}
+    place = levada_place(given.pop("schema.id.serializer", None))
     strategy, kind = given.pop(_STRATEGY[0], None), given.pop(_STRATEGY[1], None)
     settings = {name: value for name, value in given.items() if name in _SERIALIZERS and value is not None}
     refuse_rest(given, {*_SERIALIZERS})
+    settings["schema.id.serializer"] = place
     settings["subject.name.strategy"] = levada_strategy(strategy, kind)
     return settings, values
 
 
 def deserializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> Settings:
-    """Return the values of the options of one kind of deserializer. Strategies have no effect: values are read by their schema's id."""
+    """Return the values of the options of one kind of deserializer, and schema.id.deserializer.
+
+    Strategies have no effect: values are read by their schema's id.
+    """
     given = dict(conf or {})
-    values = {name: given.pop(name, default) for name, default in own.items()}
+    values = {name: given.pop(name, default) for name, default in {**own, ID_DESERIALIZER: None}.items()}
     refuse_rest(given, set(_STRATEGY))
     return values
 
@@ -71,16 +78,17 @@ class PerFieldSerializer(Serializer):
             key = (ctx.topic, str(ctx.field))
             if key not in self._made:
                 self._made[key] = self._make(*key)
-            return self._made[key](obj if self._to_dict is None else self._to_dict(obj, ctx))
+            return add_headers(self._made[key](obj if self._to_dict is None else self._to_dict(obj, ctx)), ctx)
 
 
 class ByIdDeserializer(Deserializer):
-    """A deserializer of levada. read: that one. from_dict: of the program."""
+    """A deserializer of levada. read: that one. from_dict: of the program. settings: of deserializer_settings()."""
 
-    def __init__(self, read: Callable[[bytes], Any], from_dict: Callable[..., Any] | None = None) -> None:
+    def __init__(self, read: Callable[[bytes, bytes | None], Any], from_dict: Callable[..., Any] | None, settings: Settings) -> None:
         if from_dict is not None and not callable(from_dict):
             raise ValueError("from_dict must be callable with the signature from_dict(dict, SerializationContext) -> object")
         self._read = read
+        self._reads_headers = reads_headers(settings[ID_DESERIALIZER])
         self._from_dict = from_dict
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
@@ -88,5 +96,5 @@ class ByIdDeserializer(Deserializer):
         if value is None:
             return None
         with raising_registry_errors():
-            found = self._read(value)
+            found = self._read(value, id_header(ctx) if self._reads_headers else None)
         return found if self._from_dict is None else self._from_dict(found, ctx)

@@ -54,4 +54,4 @@ class ProtobufDeserializer(ByIdDeserializer):
         own = deserializer_settings(conf, {"use.deprecated.format": False})
         refuse_arguments(**{"use.deprecated.format": own["use.deprecated.format"]})
         with raising_registry_errors():
-            super().__init__(registry.ProtobufDeserializer(message_type))
+            super().__init__(registry.ProtobufDeserializer(message_type), None, own)

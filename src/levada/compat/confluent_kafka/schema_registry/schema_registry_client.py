@@ -47,6 +47,11 @@ class SchemaRegistryClient:
         with raising_registry_errors():
             return self.levada.get_schema(schema_id, fmt)
 
+    def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
+        """Return the schema with a GUID."""
+        with raising_registry_errors():
+            return self.levada.get_schema_by_guid(guid, fmt)
+
     def get_schema_types(self) -> list[str]:
         """Return the types of schemas that the registry supports."""
         with raising_registry_errors():
