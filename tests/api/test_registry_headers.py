@@ -241,3 +241,103 @@ def test_columns_are_not_written_by_a_serializer(kafka: EmbeddedKafka, registry:
         pytest.raises(lv.errors.IllegalStateError, match="has a value_serializer, which is not applied to columns"),
     ):
         producer.send_arrow("orders", pyarrow.table({"v": [b"{}"]}), value="v")
+
+
+class TestColumns:
+    """Typed columns of values whose id is in a header, before the data, or a GUID before the data."""
+
+    @pytest.fixture
+    def arrow(self) -> Any:
+        return pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+
+    def send(self, kafka: EmbeddedKafka, prefixed: Any, headed: Any, values: list[Any]) -> None:
+        """Send values with ids of all kinds in turn. prefixed, headed: serializers."""
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number, value in enumerate(values):
+                data, found = prefixed(value), headed(value)
+                ((name, guid),) = found.headers
+                ways: list[tuple[Any, Any]] = [
+                    (data, None),
+                    (bytes(found), {"a": b"1", name: guid}),
+                    (guid + bytes(found), {"b": b"2"}),
+                    (bytes(found), [(name, b"old"), (name, guid), ("c", None)]),
+                    (data, {name: None}),
+                ]
+                producer.send("orders", ways[number % 5][0], headers=ways[number % 5][1])
+            producer.send("orders", None, headers=[(name, guid)])
+
+    def test_avro(self, kafka: EmbeddedKafka, registry: SchemaRegistryClient, arrow: Any) -> None:
+        pytest.importorskip("fastavro", reason="the extra avro is not installed")
+        from levada.registry import AvroSerializer
+
+        headed = AvroSerializer[Any](registry, ORDER, topic="orders", schema_id_serializer="Header")
+        # A price of 0 and an empty id: the data alone would begin as an id before data does.
+        rows = [{"id": "apple" * (number % 2), "price": number % 3} for number in range(20)]
+        self.send(kafka, AvroSerializer[Any](registry, ORDER, topic="orders"), headed, rows)
+        read: dict[str, Any] = {"value_format": "confluent-avro", "registry": registry}
+        scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, **read)
+        assert scan.to_table()["value"].to_pylist() == [*rows, None]
+        scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, columns=["headers", "value", "raw"], value_raw="raw", **read)
+        table = scan.to_table()
+        assert table["value"].to_pylist() == [*rows, None]
+        assert table["headers"].to_pylist()[1] == [{"key": "a", "value": b"1"}, {"key": VALUE_ID, "value": AVRO_ID}]
+        assert table["raw"].to_pylist()[1] == b"\napple\x02"
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([lv.TopicPartition("orders", 0)])
+            batches: list[Any] = []
+            while sum(batch.num_rows for batch in batches) < 21:
+                batches.append(consumer.poll_arrow(timeout=10, columns=["value"], **read))
+        assert [row["value"] for batch in batches for row in batch.to_pylist()] == [*rows, None]
+
+    def test_a_column_that_is_decoded_value_by_value(self, kafka: EmbeddedKafka, registry: SchemaRegistryClient, arrow: Any) -> None:
+        pytest.importorskip("fastavro", reason="the extra avro is not installed")
+        from levada.registry import AvroSerializer
+
+        data = AvroSerializer[Any](registry, '{"type": "bytes"}', topic="orders")
+        self.send(
+            kafka,
+            data,
+            AvroSerializer[Any](registry, '{"type": "bytes"}', topic="orders", schema_id_serializer="Header"),
+            [b"", b"\x01"] * 5,
+        )
+        scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, value_format="confluent-avro", registry=registry)
+        assert scan.to_table()["value"].to_pylist() == [*[b"", b"\x01"] * 5, None]
+
+    def test_json(self, kafka: EmbeddedKafka, registry: SchemaRegistryClient, arrow: Any) -> None:
+        rows = [{"n": number} for number in range(10)]
+        self.send(kafka, JSONSerializer[Any](registry, SCHEMA, topic="orders"), in_header(registry), rows)
+        schema = arrow.schema([("n", arrow.int64())])
+        scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, value_format="json-schema", value_schema=schema)
+        assert scan.to_table()["value"].to_pylist() == [*rows, None]
+
+    def test_protobuf(self, kafka: EmbeddedKafka, registry: SchemaRegistryClient, arrow: Any) -> None:
+        pytest.importorskip("google.protobuf", reason="the extra protobuf is not installed")
+        from levada.registry import ProtobufSerializer
+        from protobuf_kit import shop
+
+        line = shop()["Order.Line"]
+        headed = ProtobufSerializer[Any](registry, line, topic="orders", schema_id_serializer="Header")
+        lines = [line(item=f"apple {number}") for number in range(10)]
+        self.send(kafka, ProtobufSerializer[Any](registry, line, topic="orders"), headed, lines)
+        scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, value_format="confluent-protobuf", value_schema=line)
+        assert scan.to_table()["value"].to_pylist() == [*({"item": one.item} for one in lines), None]
+
+    def test_bad_ids_are_malformed_and_an_unknown_guid_is_named(
+        self, kafka: EmbeddedKafka, registry: SchemaRegistryClient, arrow: Any
+    ) -> None:
+        pytest.importorskip("fastavro", reason="the extra avro is not installed")
+        from levada.registry import AvroSerializer
+
+        good = AvroSerializer[Any](registry, ORDER, topic="orders", schema_id_serializer="Header")({"id": "apple", "price": 3})
+        unknown = b"\x01" + bytes(15) + b"\x07"
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for schema_id in (unknown, b"\x01short", AVRO_ID, b""):
+                producer.send("orders", b"\napple\x06", headers={VALUE_ID: schema_id})
+            producer.send("orders", good)
+        read: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "value_format": "confluent-avro", "registry": registry}
+        permissive = lv.scan("orders", mode="PERMISSIVE", column_name_of_corrupt_record="bad", **read).to_table()
+        apple, nothing = {"id": "apple", "price": 3}, {"id": None, "price": None}
+        assert permissive["value"].to_pylist() == [nothing, nothing, apple, nothing, apple]
+        assert permissive["bad"].to_pylist() == ["CmFwcGxlBg==", "CmFwcGxlBg==", None, "CmFwcGxlBg==", None]
+        with pytest.raises(RecordDeserializationError, match="written with schema GUID 00000000-0000-0000-0000-000000000007, which"):
+            lv.scan("orders", **read).to_table()

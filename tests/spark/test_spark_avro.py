@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -380,9 +381,11 @@ def test_spark_reads_with_the_schema_that_load_saw(spark: Any, embedded: Any, ne
     values = written(OLD, {"n": 1, "t": NOON}, schema_id=old_id)
     values += written(later, {"n": 2, "t": NOON, "more": "x"}, schema_id=new_id)
     values += [b"\xff"]
+    guid = client.get_latest_version(f"{topic}-value").guid
     with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
         for value in values:
             producer.send(topic, value, key=b"k")
+        producer.send(topic, values[1][5:], key=b"k", headers={"__value_schema_id": b"\x01" + UUID(guid).bytes})
     rows = frame.orderBy("offset").selectExpr("key", "value.n", "unix_micros(value.t)", "bytes", "bad").collect()
     micros = int(NOON.timestamp() * 1000) * 1000
     assert frame.schema["value"].dataType.simpleString() == "struct<n:int,t:timestamp>"
@@ -390,4 +393,5 @@ def test_spark_reads_with_the_schema_that_load_saw(spark: Any, embedded: Any, ne
         ("k", 1, micros, bytearray(values[0]), None),
         ("k", 2, micros, bytearray(values[1]), None),
         ("k", None, None, bytearray(b"\xff"), "/w=="),
+        ("k", 2, micros, bytearray(values[1][5:]), None),
     ]

@@ -38,7 +38,7 @@ def test_whatever_a_reader_raises_is_one_malformed_row(raised: Exception, reason
 
 def test_a_registry_that_fails_is_no_malformed_row() -> None:
     with pytest.raises(SchemaLookupError, match="schema id 7 cannot be looked up") as failed:
-        decoded(pa.int32(), 1, SchemaLookupError(7))
+        decoded(pa.int32(), 1, SchemaLookupError("id 7"))
     assert failed.value.row == 1
 
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -14,12 +15,25 @@ from levada.formats.avro_columns import ColumnDecoder, steps_of
 from levada.formats.avro_conversion import conversion
 from levada.formats.avro_reader import AvroSteps
 from levada.formats.avro_schema import AvroSchema
-from levada.formats.reading import Decoder, Format, MalformedError, Read, Registry, RowDecoder, SchemaLookupError, client_of, latest_version
+from levada.formats.reading import (
+    Decoded,
+    Decoder,
+    Format,
+    MalformedError,
+    Read,
+    Registry,
+    RowDecoder,
+    SchemaLookupError,
+    client_of,
+    latest_version,
+    with_short_ids,
+)
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
-from levada.registry.wire_format import HEADER_SIZE, schema_id_of
+from levada.registry.wire_format import HEADER_SIZE, SchemaKey, schema_id_of, told_key
 
 AVRO = "AVRO"
+_FIRST_NUMBER = 2**31
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,11 @@ class ConfluentAvroFormat(Format):
         return replace(self, schema=latest_schema(self.registry, self.subject, self.option)[1])
 
     @property
+    def has_ids(self) -> bool:
+        """See Format."""
+        return True
+
+    @property
     def kind(self) -> pa.DataType:
         """The Arrow type of the reader's schema."""
         return self._reader.shape().kind
@@ -71,7 +90,7 @@ class ConfluentAvroFormat(Format):
         """Return a decoder. All decoders of a process share the writers' schemas that were looked up."""
         built, writers = self.kind, WriterSchemas(self.registry, self._reader)
         one_by_one = RowDecoder(writers.read, built if kind is None else kind, built)
-        return ColumnDecoder(one_by_one, built, built if kind is None else kind, writers.steps)
+        return _BehindIds(ColumnDecoder(one_by_one, built, built if kind is None else kind, writers.steps), writers)
 
     @property
     def _reader(self) -> AvroSchema:
@@ -83,6 +102,18 @@ def latest_schema(registry: Registry, subject: str, option: str) -> tuple[int, A
     """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
     latest = latest_version(registry, subject, option, AVRO)
     return latest.schema_id, AvroSchema(_texts(registry, latest.schema), f"subject '{subject}' version {latest.version}")
+
+
+class _BehindIds:
+    """Passes values on, with a number in place of a GUID, because columns are decoded by numbers."""
+
+    def __init__(self, inner: Decoder, writers: WriterSchemas) -> None:
+        self._inner = inner
+        self._writers = writers
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a binary column."""
+        return self._inner.decode(with_short_ids(values, self._writers.number_of))
 
 
 class _Writer(NamedTuple):
@@ -103,7 +134,15 @@ class WriterSchemas:
         # A program's client is not kept alive by a cache.
         self._known = _known_writers(os.getpid(), registry, reader) if isinstance(registry, tuple) else {}
         self._reader = reader
-        self._unknown: dict[int, str] = {}
+        self._unknown: dict[SchemaKey, str] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._guids: dict[int, bytes] = {}
+
+    def number_of(self, guid: bytes) -> int:
+        """Return the number that stands for a GUID in this decoder. It is larger than any schema id."""
+        number = self._numbers.setdefault(guid, _FIRST_NUMBER + len(self._numbers))
+        self._guids[number] = guid
+        return number
 
     def read(self, data: bytes) -> Any:
         """Decode a value into the reader's schema. Raises MalformedError; SchemaLookupError if its schema cannot be looked up."""
@@ -118,43 +157,46 @@ class WriterSchemas:
         return self._writer(schema_id).steps
 
     def _writer(self, schema_id: int) -> _Writer:
-        found = self._known.get(schema_id)
+        key = self._guids.get(schema_id, schema_id)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[schema_id] = self._find(schema_id)
+            found = self._known[key] = self._find(key)
         return found
 
-    def _find(self, schema_id: int) -> _Writer:
-        if schema_id in self._unknown:
-            raise MalformedError(self._unknown[schema_id])
+    def _find(self, key: SchemaKey) -> _Writer:
+        if key in self._unknown:
+            raise MalformedError(self._unknown[key])
+        told, client = told_key(key), client_of(self._registry)
         try:
-            schema = client_of(self._registry).get_schema(schema_id)
+            schema = client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(str(UUID(bytes=key)))
             if schema.schema_type == AVRO:
-                writer = AvroSchema(_texts(self._registry, schema), f"schema id {schema_id}")
-                return _reading(schema_id, writer, self._reader)
+                return _reading(told, AvroSchema(_texts(self._registry, schema), f"schema {told}"), self._reader)
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
             if missing.error_code == missing.status:
                 # Not an answer of a registry, but of a proxy, or of a server where the address leads to.
-                raise SchemaLookupError(schema_id) from missing
+                raise SchemaLookupError(told) from missing
             why = f"which the registry does not know ({missing.url})"
         except (ConfigError, RecursionError) as fault:
             why = f"which is not read: {fault}"
         except KafkaError as failed:
             # The registry does not answer, or its settings are wrong. The value may be good, so it is not malformed.
-            raise SchemaLookupError(schema_id) from failed
-        self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
-        raise MalformedError(self._unknown[schema_id])
+            raise SchemaLookupError(told) from failed
+        self._unknown[key] = f"written with schema {told}, {why}"
+        raise MalformedError(self._unknown[key])
 
 
 @lru_cache(maxsize=32)
-def _known_writers(process: int, registry: Registry, reader: AvroSchema) -> dict[int, _Writer]:
-    """Return what the process knows of writers' schemas, by schema id. All decoders of equal formats share this dictionary."""
+def _known_writers(process: int, registry: Registry, reader: AvroSchema) -> dict[SchemaKey, _Writer]:
+    """Return what the process knows of writers' schemas, by schema id or GUID. All decoders of equal formats share this dictionary."""
     return {}
 
 
-def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> _Writer:
-    """Return how values of a writer's schema are read. Raises ConfigError if they cannot be resolved to the reader's schema."""
-    what = f"the Avro schema of id {schema_id}"
+def _reading(told: str, writer: AvroSchema, reader: AvroSchema) -> _Writer:
+    """Return how values of a writer's schema are read. told: its id as text. Raises ConfigError if they cannot be resolved to the reader's
+    schema.
+    """
+    what = f"the Avro schema of {told}"
     if not is_plain_bytes(writer.parsed()):
         steps = steps_of(writer.parsed_with_names(), reader.parsed_with_names(), reader.shape().kind)
         return _Writer(_reader_of(reader, writer, HEADER_SIZE, what), steps)

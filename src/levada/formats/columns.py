@@ -16,11 +16,12 @@ from typing import Self
 import pyarrow as pa
 
 from levada.errors import RecordDeserializationError, SerializationError
-from levada.formats.reading import Format, SchemaLookupError
+from levada.formats.reading import Format, SchemaLookupError, with_ids
 from levada.types import ConsumerRecord
 
 SIDES = ("key", "value")
 PLACE = ("topic", "partition", "offset")
+HEADERS = "headers"
 _OF_RECORD = (*PLACE, "timestamp", "key", "value")
 """The columns from which the record of an error is made."""
 
@@ -73,6 +74,8 @@ class Typed:
         if self.mode is not Mode.PERMISSIVE:
             # A malformed key or value drops the row or is an error, even if its column is not wanted.
             names += self.formats
+        if any(side in names and chosen.has_ids for side, chosen in self.formats.items()):
+            names.append(HEADERS)
         return list(dict.fromkeys([*names, *(PLACE if self.mode is Mode.FAILFAST else ())]))
 
 
@@ -99,10 +102,10 @@ class ValueDecoder:
         corrupt = pa.nulls(batch.num_rows, pa.string())
         for side in self._sides:
             try:
-                found = self._decoders[side].decode(batch.column(side))
+                found = self._decoders[side].decode(self._values(side, batch))
             except SchemaLookupError as failed:
                 cause = failed.__cause__
-                raise _error(batch, side, failed.row, f"its {side} has schema id {failed.schema_id}, {cause}") from cause
+                raise _error(batch, side, failed.row, f"its {side} has schema {failed.schema}, {cause}") from cause
             if found.fault is not None and self._typed.mode is Mode.FAILFAST:
                 reason = f"the {side} is {found.fault.reason}; mode=PERMISSIVE returns the fields that can be read"
                 raise _error(batch, side, found.fault.row, reason)
@@ -114,6 +117,10 @@ class ValueDecoder:
             columns[self._typed.corrupt] = corrupt
         decoded = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return decoded.filter(pc.invert(reduce(pc.or_, malformed))) if self._typed.mode is Mode.DROPMALFORMED else decoded
+
+    def _values(self, side: str, batch: pa.RecordBatch) -> pa.Array:
+        values = batch.column(side)
+        return with_ids(values, batch.column(HEADERS), f"__{side}_schema_id") if self._typed.formats[side].has_ids else values
 
     def _shown(self, side: str, values: pa.Array, malformed: pa.BooleanArray) -> pa.Array:
         """Return the malformed values as text: the text itself for a text format, base64 for a binary one; other rows are null."""

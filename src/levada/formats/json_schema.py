@@ -12,15 +12,13 @@ import pyarrow.compute as pc
 
 from levada.errors import ConfigError
 from levada.formats.json import JsonFormat, JsonWriter
-from levada.formats.reading import DecodedRows, Decoder, Format, Registry, RowFault, latest_version
+from levada.formats.reading import LONGEST, DecodedRows, Decoder, Format, Registry, RowFault, latest_version, with_short_ids
 from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
 from levada.registry import Schema
 from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
 
 JSON = "JSON"
 _NO_OBJECT = b"?"
-_END = 2**31 - 1
-"""Larger than any value. Without an end, binary_slice of some versions of pyarrow fails for short values."""
 _PLAIN: Mapping[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 
@@ -47,6 +45,11 @@ class JsonSchemaFormat(Format):
         return replace(self, schema=arrow_schema(latest.schema.schema_str, f"subject '{self.subject}' version {latest.version}"))
 
     @property
+    def has_ids(self) -> bool:
+        """See Format."""
+        return True
+
+    @property
     def kind(self) -> pa.DataType:
         """A struct of the fields."""
         return self._plain.kind
@@ -69,10 +72,11 @@ class _BehindHeader:
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode a binary column."""
+        values = with_short_ids(values, lambda _: 0)
         has_header = pc.and_(
             pc.greater_equal(pc.binary_length(values), HEADER_SIZE), pc.equal(pc.binary_slice(values, 0, 1), bytes([MAGIC]))
         )
-        texts = pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, _END), _NO_OBJECT)
+        texts = pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, LONGEST), _NO_OBJECT)
         found = self._inner.decode(texts)
         if found.fault is None or has_header[found.fault.row].as_py():
             return DecodedRows(found.rows, found.malformed, found.fault)

@@ -22,7 +22,7 @@ from levada.formats.protobuf_schema import (
     is_repeated,
 )
 from levada.formats.reading import Decoder, Format, MalformedError, Read, RowDecoder
-from levada.registry.wire_format import HEADER_SIZE, read_message_path, schema_id_of
+from levada.registry.wire_format import HEADER_SIZE, locate_message
 
 Convert = Callable[[Any], Any]
 
@@ -34,6 +34,11 @@ class ProtobufFormat(Format):
     message: MessageType
     has_header: bool
     is_text: ClassVar[bool] = False
+
+    @property
+    def has_ids(self) -> bool:
+        """See Format."""
+        return self.has_header
 
     @property
     def kind(self) -> pa.DataType:
@@ -51,8 +56,7 @@ def _behind_header(read: Read, message: MessageType) -> Read:
 
     def read_value(data: bytes) -> Any:
         try:
-            schema_id_of(data)
-            path, begin = read_message_path(data, HEADER_SIZE)
+            _, path, begin = locate_message(data, None)
         except SerializationError:
             raise MalformedError(f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}") from None
         if path != expected:

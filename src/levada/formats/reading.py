@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from levada.errors import ConfigError
 from levada.registry import RegisteredSchema, RegistryNotFoundError, SchemaRegistryClient
+from levada.registry.wire_format import GUID_MAGIC, GUID_SIZE, header
 
 
 class Fault(Protocol):
@@ -80,6 +81,11 @@ class Format(ABC):
     is_text: ClassVar[bool] = True
     """Whether the column for corrupt values shows a malformed value as text. If False, the column shows base64."""
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether values begin with the id of a schema, unless a header of their record has it."""
+        return False
+
     def pinned(self) -> Self:
         """Return a copy that has the schema which the registry has now. All that is read with the copy has this schema.
 
@@ -128,10 +134,45 @@ def _client(process: int, settings: tuple[tuple[str, Any], ...]) -> SchemaRegist
     return SchemaRegistryClient(dict(settings))
 
 
+def with_ids(values: pa.Array, headers: pa.Array, name: str) -> pa.Array:
+    """Return a column of keys or values where each begins with its schema id, also those whose id is in a header.
+
+    headers: the records' headers. name: of the header. Of several headers the last one counts, as in Java.
+    """
+    import pyarrow.compute as pc
+
+    entries = headers.flatten()
+    if not len(entries):
+        return values
+    is_id = pc.equal(entries.field("key"), name)
+    rows, ids = pc.list_parent_indices(headers).filter(is_id), entries.field("value").filter(is_id)
+    if not len(rows):
+        return values
+    # index_in() returns the first place of a row in the reversed list, which is its last header.
+    places = pc.index_in(pa.array(range(len(values)), rows.type), rows[::-1])
+    found = ids[::-1].take(places)
+    return pc.if_else(pc.is_valid(found), pc.binary_join_element_wise(found, values, b""), values)
+
+
+def with_short_ids(values: pa.Array, id_of: Callable[[bytes], int]) -> pa.Array:
+    """Return a column where values that begin with a GUID begin with an id in its place. id_of: returns the id for a GUID."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.starts_with(values, bytes([GUID_MAGIC]))).as_py():
+        return values
+    has_guid = pc.and_(pc.starts_with(values, bytes([GUID_MAGIC])), pc.greater(pc.binary_length(values), GUID_SIZE))
+    guids = pc.if_else(has_guid, pc.binary_slice(values, 1, 1 + GUID_SIZE), pa.scalar(None, pa.binary())).dictionary_encode()
+    before = pa.array([header(id_of(guid)) for guid in guids.dictionary.to_pylist()], pa.binary()).take(guids.indices)
+    data = pc.binary_slice(values, 1 + GUID_SIZE, LONGEST)
+    return pc.if_else(pc.is_valid(before), pc.binary_join_element_wise(before, data, b""), values)
+
+
 Read = Callable[[bytes], Any]
 _NOT_HELD = (ValueError, TypeError, OverflowError)
 """The exceptions that pyarrow raises for a value that its type cannot hold. ArrowInvalid is a ValueError."""
 _LONGEST_REASON = 500
+LONGEST = 2**31 - 1
+"""Larger than any value. Without an end, binary_slice of some versions of pyarrow fails for short values."""
 
 
 class MalformedError(Exception):
@@ -145,12 +186,12 @@ class MalformedError(Exception):
 class SchemaLookupError(Exception):
     """The schema of a value cannot be looked up, so nothing is known about the value. The cause is the registry's error.
 
-    row: the index of the value in the decoded column.
+    schema: its id or GUID, as text. row: the index of the value in the decoded column.
     """
 
-    def __init__(self, schema_id: int) -> None:
-        super().__init__(f"schema id {schema_id} cannot be looked up")
-        self.schema_id = schema_id
+    def __init__(self, schema: str) -> None:
+        super().__init__(f"schema {schema} cannot be looked up")
+        self.schema = schema
         self.row = 0
 
 
