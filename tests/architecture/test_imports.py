@@ -50,8 +50,8 @@ MAY_IMPORT = {
     "compat": {"registry", "serialization", "wire"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
-OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
-"""Its public names, and what knows no registry: Avro's values, and what stands before them."""
+OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", "levada.registry.rules", "levada.registry.wire_format"}
+"""Its public names, and what knows no registry: Avro's values, rules of schemas, and what stands before values."""
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",

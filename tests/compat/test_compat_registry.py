@@ -120,6 +120,15 @@ def test_ids_are_written_before_the_data_otherwise(client: SchemaRegistryClient,
     assert AvroDeserializer(client, conf={"schema.id.deserializer": dual_schema_id_deserializer})(data, CONTEXT) == {"pieces": 3}
 
 
+def test_metadata_choose_the_schema(client: SchemaRegistryClient) -> None:
+    client.register_schema("orders-value", Schema(AVRO, metadata={"properties": {"major": "1"}}))
+    client.register_schema("orders-value", Schema(AVRO, metadata={"properties": {"major": "2"}}))
+    assert client.get_latest_with_metadata("orders-value", {"major": "1"}).version == 1
+    conf = {"use.latest.with.metadata": {"major": "1"}, "auto.register.schemas": False}
+    assert AvroSerializer(client, conf=conf)({"pieces": 3}, CONTEXT) == b"\x00\x00\x00\x00\x01\x06"
+    assert client.get_contexts() == ["."]
+
+
 def test_ids_need_headers_to_be_written_into(client: SchemaRegistryClient) -> None:
     serializer = JSONSerializer(JSON, client, conf={"schema.id.serializer": header_schema_id_serializer})
     with pytest.raises(SerializationError, match="a list or a dict"):
@@ -132,7 +141,7 @@ def test_ids_need_headers_to_be_written_into(client: SchemaRegistryClient) -> No
 
 
 def test_what_cannot_be_honoured_is_refused(client: SchemaRegistryClient) -> None:
-    for conf in ({"use.latest.with.metadata": {"a": "b"}}, {"schema.id.serializer": print}, {"validate.strict": True}, {"typo": 1}):
+    for conf in ({"schema.id.serializer": print}, {"validate.strict": True}, {"typo": 1}):
         with pytest.raises(ValueError, match=next(iter(conf))):
             AvroSerializer(client, AVRO, conf=conf)
     with pytest.raises(ValueError, match="return_record_name"):

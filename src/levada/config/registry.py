@@ -18,6 +18,7 @@ from levada.config.option import (
     function,
     integer,
     milliseconds,
+    pairs,
     read_int,
     size_bytes,
     text,
@@ -279,6 +280,10 @@ class SerializerConfig(Config):
         True, "Register the schema when the first value is serialized. If false, the schema must be registered already."
     )
     use_latest_version: bool = boolean(False, "Serialize with the latest schema of the subject. Switches auto.register.schemas off.")
+    use_latest_with_metadata: Mapping[str, str] = pairs(
+        "Serialize with the latest schema of the subject whose metadata have these properties: name=value separated by commas, or a "
+        "mapping. Switches auto.register.schemas off."
+    )
     use_schema_id: int | None = _schema_id("Serialize with the schema of this id. Switches auto.register.schemas off.")
     normalize_schemas: bool = boolean(False, "The registry normalizes the schema before it looks it up or registers it.")
     subject_name_strategy: Any = _strategy(
@@ -293,7 +298,9 @@ class SerializerConfig(Config):
     )
 
     def _check(self) -> None:
-        ways = [name for name in ("use.schema.id", "use.latest.version") if getattr(self, name.replace(".", "_"))]
+        ways = [
+            name for name in ("use.schema.id", "use.latest.version", "use.latest.with.metadata") if getattr(self, name.replace(".", "_"))
+        ]
         if len(ways) > 1:
             raise ConfigError(f"'{ways[0]}' and '{ways[1]}' exclude each other")
         if ways and self.auto_register_schemas:

@@ -652,6 +652,10 @@ class SerializerSettings(TypedDict, total=False):
     use_latest_version: bool
     """Serialize with the latest schema of the subject. Switches auto.register.schemas off. Default: False."""
 
+    use_latest_with_metadata: str | Mapping[str, str]
+    """Serialize with the latest schema of the subject whose metadata have these properties: name=value separated by commas, or a mapping.
+    Switches auto.register.schemas off. Default: {}."""
+
     use_schema_id: int | None
     """Serialize with the schema of this id. Switches auto.register.schemas off."""
 

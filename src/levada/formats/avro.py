@@ -30,6 +30,7 @@ from levada.formats.reading import (
 )
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
+from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.wire_format import HEADER_SIZE, SchemaKey, schema_id_of, told_key
 
 AVRO = "AVRO"
@@ -98,9 +99,12 @@ class ConfluentAvroFormat(Format):
         return self.schema
 
 
-def latest_schema(registry: Registry, subject: str, option: str) -> tuple[int, AvroSchema]:
-    """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
-    latest = latest_version(registry, subject, option, AVRO)
+def latest_schema(registry: Registry, subject: str, option: str, *, writes: bool = False) -> tuple[int, AvroSchema]:
+    """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError.
+
+    writes: whether values are written with it.
+    """
+    latest = latest_version(registry, subject, option, AVRO, writes=writes)
     return latest.schema_id, AvroSchema(_texts(registry, latest.schema), f"subject '{subject}' version {latest.version}")
 
 
@@ -170,6 +174,7 @@ class WriterSchemas:
         try:
             schema = client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(str(UUID(bytes=key)))
             if schema.schema_type == AVRO:
+                refuse_rules_on_reading(schema.rule_set, told)
                 return _reading(told, AvroSchema(_texts(self._registry, schema), f"schema {told}"), self._reader)
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
@@ -177,7 +182,7 @@ class WriterSchemas:
                 # Not an answer of a registry, but of a proxy, or of a server where the address leads to.
                 raise SchemaLookupError(told) from missing
             why = f"which the registry does not know ({missing.url})"
-        except (ConfigError, RecursionError) as fault:
+        except (ConfigError, SerializationError, RecursionError) as fault:
             why = f"which is not read: {fault}"
         except KafkaError as failed:
             # The registry does not answer, or its settings are wrong. The value may be good, so it is not malformed.

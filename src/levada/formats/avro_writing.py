@@ -89,7 +89,7 @@ class ConfluentAvroWriter(WriteFormat):
     def pinned(self) -> Self:
         """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
         if self.schema is None:
-            schema_id, schema = latest_schema(self.registry, self.subject, self.option)
+            schema_id, schema = latest_schema(self.registry, self.subject, self.option, writes=True)
             schema.shape()
         else:
             schema = self.schema

@@ -103,7 +103,7 @@ class JsonSchemaWriter(WriteFormat):
     def pinned(self) -> Self:
         """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
         if self.schema is None:
-            return replace(self, schema_id=latest_version(self.registry, self.subject, self.option, JSON).schema_id)
+            return replace(self, schema_id=latest_version(self.registry, self.subject, self.option, JSON, writes=True).schema_id)
         schema = Schema(self.schema, JSON)
         return replace(self, schema_id=schema_id_for(self.registry, self.subject, schema, registers=self.registers, option=self.option))
 

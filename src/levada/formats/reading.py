@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from levada.errors import ConfigError
 from levada.registry import RegisteredSchema, RegistryNotFoundError, SchemaRegistryClient
+from levada.registry.rules import refuse_rules_on_writing
 from levada.registry.wire_format import GUID_MAGIC, GUID_SIZE, header
 
 
@@ -115,10 +116,11 @@ def client_of(registry: Registry) -> SchemaRegistryClient:
     return registry if isinstance(registry, SchemaRegistryClient) else _client(os.getpid(), registry)
 
 
-def latest_version(registry: Registry, subject: str, option: str, schema_type: str) -> RegisteredSchema:
+def latest_version(registry: Registry, subject: str, option: str, schema_type: str, *, writes: bool = False) -> RegisteredSchema:
     """Return the latest version of a subject. Raises ConfigError that names the option; RegistryError.
 
-    schema_type: the type that it has to have, such as "AVRO".
+    schema_type: the type that it has to have, such as "AVRO". writes: whether values are written with it. Then rules that would have to run
+    raise SerializationError.
     """
     try:
         latest = client_of(registry).get_version(subject, "latest")
@@ -126,6 +128,8 @@ def latest_version(registry: Registry, subject: str, option: str, schema_type: s
         raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
     if latest.schema.schema_type != schema_type:
         raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {schema_type}")
+    if writes:
+        refuse_rules_on_writing(latest.schema.rule_set, f"id {latest.schema_id}")
     return latest
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from levada.errors import ConfigError, SerializationError
 from levada.formats.reading import Registry, client_of
 from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
+from levada.registry.rules import refuse_rules_on_writing
 
 Encode = Callable[[pa.Array], pa.Array]
 """Converts a column to a binary column. Null stays null. Raises SerializationError for a row that cannot be written."""
@@ -40,11 +41,15 @@ class WriteFormat(ABC):
 def schema_id_for(registry: Registry, subject: str, schema: Schema, *, registers: bool, option: str) -> int:
     """Return the id of a schema under a subject. registers: whether to register it, or only to look it up. option: gives it, for errors.
 
-    Raises ConfigError, RegistryError.
+    Raises ConfigError, RegistryError; SerializationError for a schema with rules that would have to run.
     """
     client = client_of(registry)
     try:
-        return client.register_schema(subject, schema) if registers else client.lookup_schema(subject, schema).schema_id
+        if registers:
+            schema_id, _, rule_set = client._register(subject, schema, False)
+        else:
+            found = client.lookup_schema(subject, schema)
+            schema_id, rule_set = found.schema_id, found.schema.rule_set
     except RegistryNotFoundError as missing:
         raise ConfigError(
             f"option '{option}': the schema is not registered under '{subject}'; register it, or leave auto.register.schemas=true"
@@ -52,6 +57,8 @@ def schema_id_for(registry: Registry, subject: str, schema: Schema, *, registers
     except RegistryAnswerError as refused:
         refused.add_note(f"option '{option}': the schema was to be registered under '{subject}'")
         raise
+    refuse_rules_on_writing(rule_set, f"id {schema_id}")
+    return schema_id
 
 
 def row_by_row(

@@ -23,6 +23,7 @@ from levada.registry.avro_codec import (
 )
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.objects import ObjectSerializer, PerSchema, T
+from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import SchemaKey, locate, told_key
 from levada.registry.writing import Frame, check_registry
@@ -101,6 +102,8 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
         check_registry(type(self), registry)
         self._registry = registry
         self._reader = _own_schema(schema)
+        if self._reader is not None:
+            refuse_rules_on_reading(self._reader.rule_set, "the reader")
         self._reader_parsed: Parsed = None
         self._from_dict = from_dict
         self._read = PerSchema(self._compile_whole)
@@ -130,6 +133,7 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
         writer_schema, name = self._registry._schema_of(key), told_key(key)
         if writer_schema.schema_type != AVRO:
             raise SerializationError(f"schema {name} is of type {writer_schema.schema_type}, not AVRO")
+        refuse_rules_on_reading(writer_schema.rule_set, name)
         names: dict[str, Any] = {}
         writer = _parse(self._registry, writer_schema, names)
         if self._reader is not None and self._reader_parsed is None:

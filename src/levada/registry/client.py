@@ -16,7 +16,7 @@ from levada.errors import ClosedError
 from levada.registry import endpoints
 from levada.registry.attempts import Addresses, Attempt, RetryPolicy, attempts
 from levada.registry.cache import Cache
-from levada.registry.endpoints import Request, read_answer
+from levada.registry.endpoints import Registered, Request, read_answer
 from levada.registry.errors import RegistryProtocolError
 from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 from levada.registry.transport import Transport
@@ -62,8 +62,8 @@ class SchemaRegistryClient:
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
         self._schemas: Cache[tuple[int | str, str | None], tuple[Schema, str | None]] = Cache(capacity, None, self._now_ms)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity, None, self._now_ms)
-        self._latest: Cache[str, RegisteredSchema] = Cache(capacity, latest_ttl_ms, self._now_ms)
-        self._ids: Cache[tuple[str, Schema, bool], tuple[int, str | None]] = Cache(capacity, None, self._now_ms)
+        self._latest: Cache[tuple[str, frozenset[tuple[str, str]] | None], RegisteredSchema] = Cache(capacity, latest_ttl_ms, self._now_ms)
+        self._ids: Cache[tuple[str, Schema, bool], Registered] = Cache(capacity, None, self._now_ms)
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
 
     def close(self) -> None:
@@ -89,14 +89,14 @@ class SchemaRegistryClient:
         normalize_schemas: whether the registry ignores differences of form between schemas. Raises IncompatibleSchemaError and
         InvalidSchemaError.
         """
-        return self._register(subject, schema, normalize_schemas)[0]
+        return self._register(subject, schema, normalize_schemas).schema_id
 
-    def _register(self, subject: str, schema: Schema, normalize_schemas: bool) -> tuple[int, str | None]:
-        """Do what register_schema() does; return the schema's id and GUID."""
+    def _register(self, subject: str, schema: Schema, normalize_schemas: bool) -> Registered:
+        """Do what register_schema() does; return the whole answer."""
 
-        def ask() -> tuple[int, str | None]:
+        def ask() -> Registered:
             registered = self._call(endpoints.register(subject, schema, normalize_schemas))
-            self._latest.forget(subject)
+            self._latest.forget((subject, None))
             return registered
 
         return self._ids.get((subject, schema, normalize_schemas), ask)
@@ -141,13 +141,27 @@ class SchemaRegistryClient:
         """Return the names of all subjects, or of the subjects with a prefix. deleted: include softly deleted subjects."""
         return self._call(endpoints.subjects(subject_prefix, deleted))
 
+    def get_contexts(self) -> list[str]:
+        """Return the names of the contexts. The default context is "."."""
+        return self._call(endpoints.contexts())
+
     def get_versions(self, subject: str, deleted: bool = False) -> list[int]:
         """Return the version numbers of a subject. deleted: include softly deleted versions."""
         return self._call(endpoints.versions(subject, deleted))
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
         """Return the latest version of a subject, which is cached for `cache.latest.ttl.sec`."""
-        return self._latest.get(subject, lambda: self._call(endpoints.version(subject, LATEST, False)))
+        return self._latest.get((subject, None), lambda: self._call(endpoints.version(subject, LATEST, False)))
+
+    def get_latest_with_metadata(self, subject: str, metadata: Mapping[str, str], deleted: bool = False) -> RegisteredSchema:
+        """Return the latest version of a subject whose metadata have these properties, which is cached for `cache.latest.ttl.sec`.
+
+        deleted: include softly deleted versions. Needs Confluent Platform 7.4 or later.
+        """
+        request = endpoints.latest_with_metadata(subject, metadata, deleted)
+        if deleted:
+            return self._call(request)
+        return self._latest.get((subject, frozenset(metadata.items())), lambda: self._call(request))
 
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         """Return a version of a subject. version: a number or "latest". deleted: also find a softly deleted version.
@@ -229,8 +243,8 @@ class SchemaRegistryClient:
         for cache in (self._schemas, self._versions, self._latest, self._ids, self._lookups):
             cache.clear()
 
-    def _known_latest_version(self, subject: str) -> RegisteredSchema | None:
-        return self._latest.known(subject)
+    def _known_latest_version(self, subject: str, metadata: Mapping[str, str]) -> RegisteredSchema | None:
+        return self._latest.known((subject, frozenset(metadata.items()) if metadata else None))
 
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
         """Add the schemas that a schema references, directly or indirectly, to `found`.

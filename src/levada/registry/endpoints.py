@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from levada.registry.errors import RegistryProtocolError, answer_error
 from levada.registry.schema import AVRO, Compatibility, RegisteredSchema, Schema, SchemaReference
 
 R = TypeVar("R")
-Query = Mapping[str, str | int | bool | None]
+Query = Mapping[str, str | int | bool | list[str] | None]
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 LONGEST_QUOTE = 200
@@ -42,8 +42,8 @@ class Request(Generic[R]):
     @property
     def target(self) -> str:
         """The path and the query, encoded for a URL."""
-        given = {key: _text(value) for key, value in self.query.items() if value not in (None, False)}
-        return f"{self.path}?{urlencode(given)}" if given else self.path
+        given = {key: value if isinstance(value, list) else _text(value) for key, value in self.query.items() if value not in (None, False)}
+        return f"{self.path}?{urlencode(given, doseq=True)}" if given else self.path
 
     @property
     def payload(self) -> bytes | None:
@@ -109,6 +109,10 @@ def _said(schema: Schema) -> dict[str, Any]:
         said["schemaType"] = schema.schema_type
     if schema.references:
         said["references"] = [reference._asdict() for reference in schema.references]
+    if schema.metadata is not None:
+        said["metadata"] = schema.metadata
+    if schema.rule_set is not None:
+        said["ruleSet"] = schema.rule_set
     return said
 
 
@@ -125,10 +129,19 @@ def _number(value: Any) -> int:
     return value
 
 
+def _object(value: Any) -> dict[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError(f"expected an object, got {value!r}")
+    return value
+
+
 def _schema(document: Any) -> Schema:
     used = document.get("references") or ()
     references = [SchemaReference(_string(one["name"]), _string(one["subject"]), _number(one["version"])) for one in used]
-    return Schema(_string(document["schema"]), _string(document.get("schemaType") or AVRO), references)
+    rule_set = _object(document.get("ruleSet"))
+    return Schema(
+        _string(document["schema"]), _string(document.get("schemaType") or AVRO), references, _object(document.get("metadata")), rule_set
+    )
 
 
 def _guid(document: Any) -> str | None:
@@ -187,6 +200,23 @@ def version(subject: str, number: int | str, deleted: bool) -> Request[Registere
     )
 
 
+def latest_with_metadata(subject: str, metadata: Mapping[str, str], deleted: bool) -> Request[RegisteredSchema]:
+    """GET /subjects/{subject}/metadata. Returns the latest version whose metadata have all these properties."""
+    query: Query = {"key": list(metadata), "value": list(metadata.values()), "deleted": deleted}
+    return Request(
+        f"latest version of '{subject}' with metadata {dict(metadata)}",
+        "GET",
+        _path("subjects", subject, "metadata"),
+        _registered,
+        query=query,
+    )
+
+
+def contexts() -> Request[list[str]]:
+    """GET /contexts."""
+    return Request("list contexts", "GET", _path("contexts"), _list_of(_string))
+
+
 def schema_by_id(schema_id: int, format: str | None = None) -> Request[tuple[Schema, str | None]]:
     """GET /schemas/ids/{id}. Returns the schema and its GUID."""
     return Request(f"schema of id {schema_id}", "GET", _path("schemas", "ids", schema_id), _identified, query={"format": format})
@@ -214,10 +244,18 @@ def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
     return Request(f"list schemas that reference version {number} of '{subject}'", "GET", path, _list_of(_number))
 
 
-def register(subject: str, schema: Schema, normalize: bool) -> Request[tuple[int, str | None]]:
-    """POST /subjects/{subject}/versions. Returns the schema's id and GUID. A schema that is registered again keeps them."""
+class Registered(NamedTuple):
+    """The answer to a registration. guid, rule_set: None if the answer has none; a registry may add rules to those that were sent."""
+
+    schema_id: int
+    guid: str | None
+    rule_set: Mapping[str, Any] | None
+
+
+def register(subject: str, schema: Schema, normalize: bool) -> Request[Registered]:
+    """POST /subjects/{subject}/versions. A schema that is registered again keeps its id and its GUID."""
     path = _path("subjects", subject, "versions")
-    read = lambda document: (_number(document["id"]), _guid(document))  # noqa: E731
+    read = lambda document: Registered(_number(document["id"]), _guid(document), _object(document.get("ruleSet")))  # noqa: E731
     return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
 
 

@@ -14,6 +14,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import LONGEST_QUOTE
 from levada.registry.objects import ObjectSerializer, PerSchema, T
+from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import SchemaKey, locate, told_key
 from levada.registry.writing import Frame, check_registry
@@ -123,7 +124,13 @@ def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> Per
     if registry is None:
         raise ConfigError("validate=True needs a registry")
     _validators()
-    return PerSchema(lambda key, _: _checker(registry, key, reader or registry._schema_of(key)))
+
+    def compile(key: SchemaKey, begin: int) -> Check:
+        writer = registry._schema_of(key)
+        refuse_rules_on_reading(writer.rule_set, told_key(key))
+        return _checker(registry, key, reader or writer)
+
+    return PerSchema(compile)
 
 
 def _own_schema(schema: str | Schema | None) -> Schema | None:

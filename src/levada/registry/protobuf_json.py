@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.base.asking import Convert, ReadsSchemaId
 from levada.errors import SerializationError
+from levada.registry.rules import refuse_rules_on_reading, refuse_rules_on_writing
 from levada.registry.schema import PROTOBUF
 from levada.registry.wire_format import FIRST_MESSAGE, SchemaKey, header, locate_message, message_path, told_key
 
@@ -86,7 +87,9 @@ def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callabl
 
 def newest_message(registry: SchemaRegistryClient, subject: str) -> tuple[int, Any]:
     """Return the id of a subject's newest schema, and the descriptor of its first message type."""
-    schema_id = registry.get_latest_version(subject).schema_id
+    latest = registry.get_latest_version(subject)
+    schema_id = latest.schema_id
+    refuse_rules_on_writing(latest.schema.rule_set, f"id {schema_id}")
     return schema_id, _at(_file(registry, schema_id), FIRST_MESSAGE, schema_id)
 
 
@@ -113,6 +116,7 @@ def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, a
     schema, told = registry._schema_of(key), told_key(key)
     if schema.schema_type != PROTOBUF:
         raise SerializationError(f"schema {told} is of type {schema.schema_type}, not PROTOBUF")
+    refuse_rules_on_reading(schema.rule_set, told)
     # Some registries return a schema as it was registered. Python's serializers register descriptors, others register text.
     file = _descriptor(schema.schema_str) or _descriptor(registry._schema_of(key, SERIALIZED).schema_str)
     if file is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 AVRO = "AVRO"
 JSON = "JSON"
@@ -21,11 +21,18 @@ class SchemaReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its type ("AVRO", "JSON", "PROTOBUF") and its references to other schemas."""
+    """A schema's text, its type ("AVRO", "JSON", "PROTOBUF") and its references to other schemas.
+
+    metadata, rule_set: JSON objects that a registry keeps with the schema. They are sent when the schema is registered. A schema with rules
+    that would have to run is neither written nor read.
+    """
 
     schema_str: str
     schema_type: str = AVRO
     references: Sequence[SchemaReference] = ()
+    # Mappings cannot be hashed, but are compared.
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    rule_set: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         # A tuple makes the schema hashable, so that it can be the key of a cache.

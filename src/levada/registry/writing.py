@@ -9,7 +9,9 @@ from levada.base.asking import ID_HEADERS
 from levada.config.registry import HEADER, SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
+from levada.registry.endpoints import Registered
 from levada.registry.errors import RegistryNotFoundError
+from levada.registry.rules import refuse_rules_on_writing
 from levada.registry.schema import RegisteredSchema, Schema
 from levada.registry.wire_format import guid_header, header
 from levada.serialization import BytesWithHeaders
@@ -57,17 +59,19 @@ class WriterSchema(Generic[C]):
         self._compile = compile
         self._path = path
         self._current: tuple[int, C] | None = None
-        if own is None and config.use_schema_id is None and not config.use_latest_version:
+        self._uses_latest = config.use_latest_version or bool(config.use_latest_with_metadata)
+        if own is None and config.use_schema_id is None and not self._uses_latest:
             raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
 
     def get(self) -> C:
         """Return the compiled schema for the next value."""
         current = self._current
         # Only the latest version of a subject can change. The registry client caches it for cache.latest.ttl.sec.
-        if current is not None and not self._config.use_latest_version:
+        if current is not None and not self._uses_latest:
             return current[1]
-        schema_id, guid, schema = self._find()
+        (schema_id, guid, rule_set), schema = self._find()
         if current is None or current[0] != schema_id:
+            refuse_rules_on_writing(rule_set, f"id {schema_id}")
             current = self._current = (schema_id, self._compile(self._frame(schema_id, guid), schema))
         return current[1]
 
@@ -86,25 +90,26 @@ class WriterSchema(Generic[C]):
         current = self._current
         if current is None:
             return None
-        if not self._config.use_latest_version or self._config.use_schema_id is not None:
+        if not self._uses_latest:
             return current[1]
-        latest = self._registry._known_latest_version(self._subject)
+        latest = self._registry._known_latest_version(self._subject, self._config.use_latest_with_metadata)
         return current[1] if latest is not None and latest.schema_id == current[0] else None
 
-    def _find(self) -> tuple[int, str | None, Schema]:
-        """Return the id, the GUID and the schema to write with."""
+    def _find(self) -> tuple[Registered, Schema]:
+        """Return what the registry says about the schema to write with, and the schema."""
         config, registry = self._config, self._registry
         if config.use_schema_id is not None:
             schema, guid = registry._identified(config.use_schema_id)
-            return config.use_schema_id, guid, schema
-        if config.use_latest_version or self._own is None:
-            latest = registry.get_latest_version(self._subject)
-            return latest.schema_id, latest.guid, latest.schema
+            return Registered(config.use_schema_id, guid, schema.rule_set), schema
+        if self._uses_latest or self._own is None:
+            wanted = config.use_latest_with_metadata
+            latest = registry.get_latest_with_metadata(self._subject, wanted) if wanted else registry.get_latest_version(self._subject)
+            return _answer(latest), latest.schema
         own = self._own()
         if config.auto_register_schemas:
-            return *registry._register(self._subject, own, config.normalize_schemas), own
-        found = self._registered(own)
-        return found.schema_id, found.guid, own
+            registered = registry._register(self._subject, own, config.normalize_schemas)
+            return registered._replace(rule_set=registered.rule_set or own.rule_set), own
+        return _answer(self._registered(own)), own
 
     def _registered(self, own: Schema) -> RegisteredSchema:
         try:
@@ -112,6 +117,10 @@ class WriterSchema(Generic[C]):
         except RegistryNotFoundError as missing:
             missing.add_note("register it, or set auto.register.schemas=true, or use.latest.version=true to write with the latest schema")
             raise
+
+
+def _answer(found: RegisteredSchema) -> Registered:
+    return Registered(found.schema_id, found.guid, found.schema.rule_set)
 
 
 def subject_for(config: SerializerConfig, topic: str | None, field: str, record_name: str | None) -> str:

@@ -28,21 +28,27 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A registered schema. Schemas with the same text, type and references have the same id."""
+    """A registered schema. Schemas that are equal in all parts have the same id."""
 
     text: str
     kind: str
     references: tuple[tuple[str, str, int], ...]
+    metadata: Mapping[str, Any] | None = None
+    rule_set: Mapping[str, Any] | None = None
 
     @property
     def guid(self) -> str:
         """The GUID: a hash of the schema, so that it is the same in all registries."""
-        parts = json.dumps([self.text, self.kind, self.references])
-        return str(UUID(bytes=blake2b(parts.encode(), digest_size=16).digest()))
+        parts = [self.text, self.kind, self.references, *self._more.values()]
+        return str(UUID(bytes=blake2b(json.dumps(parts).encode(), digest_size=16).digest()))
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        return {name: part for name, part in (("metadata", self.metadata), ("ruleSet", self.rule_set)) if part is not None}
 
     def said(self) -> dict[str, Any]:
         """Return the schema as a JSON object for an answer. The type AVRO and an empty list of references are left out."""
-        said: dict[str, Any] = {"schema": self.text, "guid": self.guid}
+        said: dict[str, Any] = {"schema": self.text, "guid": self.guid, **self._more}
         if self.kind != "AVRO":
             said["schemaType"] = self.kind
         if self.references:
@@ -84,6 +90,7 @@ class RegistryState:
     def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
         """Execute a request; return the HTTP status and the JSON document of the answer."""
         try:
+            path = _qualified(path)
             for known, pattern, handle in ROUTES:
                 if known == method and (match := pattern.fullmatch(path)):
                     parts = tuple(unquote(part) for part in match.groups() if part is not None)
@@ -104,6 +111,19 @@ class RegistryState:
     def get_version(self, call: Call) -> dict[str, Any]:
         """Return one version of a subject."""
         return self._said(call.parts[0], self._version(call.parts[0], call.parts[1], call.asks("deleted")))
+
+    def get_latest_with_metadata(self, call: Call) -> dict[str, Any]:
+        """Return the latest version of a subject whose metadata have a property."""
+        subject, wanted = call.parts[0], (call.query.get("key"), call.query.get("value"))
+        for version in reversed(self._known(subject, call.asks("deleted"))):
+            metadata = self.ids[version.schema_id].metadata or {}
+            if wanted in dict(metadata.get("properties") or {}).items():
+                return self._said(subject, version)
+        raise Refusal(404, 40402, f"Version with metadata {wanted[0]}={wanted[1]} not found.")
+
+    def list_contexts(self, call: Call) -> list[str]:
+        """Return the names of the contexts."""
+        return sorted({".", *(name.split(":")[1] for name in self.subjects if name.startswith(":."))})
 
     def referenced_by(self, call: Call) -> list[int]:
         """Return the ids of the schemas that refer to a version of a subject."""
@@ -291,7 +311,7 @@ class RegistryState:
         except Refusal as unknown:
             raise Refusal(422, 42201, f"Invalid schema {text}, details: {unknown.message}") from unknown
         try:
-            stored = Stored(_canonical(text, kind), kind, references)
+            stored = Stored(_canonical(text, kind), kind, references, body.get("metadata"), body.get("ruleSet"))
             if kind == "AVRO":
                 self._avro(stored)
         except (ValueError, KeyError, TypeError) as fault:
@@ -340,6 +360,14 @@ def _canonical(text: str, kind: str) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
+def _qualified(path: str) -> str:
+    """Return a path of a context, /contexts/.test/subjects/a, as one of its subject, /subjects/:.test:a."""
+    if (found := re.fullmatch(r"/contexts/([^/]+)(/.+)", path)) is None:
+        return path
+    context, rest = found.groups()
+    return re.sub("/(subjects|config|mode)/([^/]+)", rf"/\1/:{context}:\2", rest, count=1)
+
+
 def _document(body: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(body) if body else {}
@@ -372,6 +400,8 @@ ROUTES: tuple[tuple[str, re.Pattern[str], Handle], ...] = tuple(
         ("GET", "/subjects", RegistryState.list_subjects),
         ("POST", "/subjects/{}", RegistryState.lookup),
         ("DELETE", "/subjects/{}", RegistryState.delete_subject),
+        ("GET", "/contexts", RegistryState.list_contexts),
+        ("GET", "/subjects/{}/metadata", RegistryState.get_latest_with_metadata),
         ("GET", "/subjects/{}/versions", RegistryState.list_versions),
         ("POST", "/subjects/{}/versions", RegistryState.register),
         ("GET", "/subjects/{}/versions/{}", RegistryState.get_version),

@@ -12,7 +12,7 @@ from levada.compat.confluent_kafka.serialization import Deserializer, Serializat
 
 Settings = dict[str, Any]
 
-_SERIALIZERS = ("auto.register.schemas", "normalize.schemas", "use.schema.id", "use.latest.version")
+_SERIALIZERS = ("auto.register.schemas", "normalize.schemas", "use.schema.id", "use.latest.version", "use.latest.with.metadata")
 ID_DESERIALIZER = "schema.id.deserializer"
 _STRATEGY = ("subject.name.strategy", "subject.name.strategy.type", "subject.name.strategy.conf")
 

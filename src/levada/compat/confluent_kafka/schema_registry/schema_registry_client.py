@@ -77,6 +77,16 @@ class SchemaRegistryClient:
         with raising_registry_errors():
             return self.levada.get_latest_version(subject_name)
 
+    def get_latest_with_metadata(self, subject_name: str, metadata: Mapping[str, str], deleted: bool = False) -> RegisteredSchema:
+        """Return the latest version of a subject whose metadata have these properties."""
+        with raising_registry_errors():
+            return self.levada.get_latest_with_metadata(subject_name, metadata, deleted)
+
+    def get_contexts(self) -> list[str]:
+        """Return the names of the contexts."""
+        with raising_registry_errors():
+            return self.levada.get_contexts()
+
     def get_version(self, subject_name: str, version: int | str = "latest", deleted: bool = False) -> RegisteredSchema:
         """Return a version of a subject."""
         with raising_registry_errors():
