@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "sync": BELOW_API | {"config", "serialization", "formats", "api"},
     "aio": BELOW_API | {"config", "serialization", "formats", "api"},
     "broker": {"net", "protocol", "record", "wire", "config"},
-    "registry": {"config", "net", "serialization"},
+    "registry": {"config", "net", "oauth", "serialization"},
     "formats": {"record", "registry"},
     "otel": {"api"},
     "exactly_once": {"sync"},

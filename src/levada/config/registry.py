@@ -18,6 +18,7 @@ from levada.config.option import (
     function,
     integer,
     milliseconds,
+    names,
     pairs,
     read_int,
     size_bytes,
@@ -28,7 +29,8 @@ from levada.config.proxy import proxy
 from levada.errors import ConfigError
 
 _PEM = "keys and certificates are read from PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location, or ssl.context"
-_OAUTH = "set bearer.auth.token.provider to a function that returns an OAuth token"
+ISSUER = "bearer.auth.issuer.endpoint.url"
+_OAUTHBEARER, _STATIC_TOKEN = "OAUTHBEARER", "STATIC_TOKEN"
 _PROXY = "did you mean 'proxy.url', such as http://user:password@host:3128?"
 
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
@@ -104,11 +106,6 @@ class RegistryConfig(Config):
     WHO: ClassVar[str] = "a registry client"
     EXAMPLE: ClassVar[str] = "schema_registry_url='http://host:8081'"
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        **{
-            f"{prefix}bearer.auth.{key}": _OAUTH
-            for prefix in ("", "schema.registry.")
-            for key in ("issuer.endpoint.url", "client.id", "scope")
-        },
         **{f"{prefix}ssl.{store}.*": _PEM for prefix in ("", "schema.registry.") for store in ("truststore", "keystore")},
         "schema.registry.ssl.*": _PEM,
     }
@@ -138,6 +135,35 @@ class RegistryConfig(Config):
         "Function that returns the token for `Authorization: Bearer`. It is called for each request, so it should cache a valid token.",
         "Callable[[], str]",
     )
+    bearer_auth_credentials_source: str = choice(
+        "",
+        ("", _STATIC_TOKEN, _OAUTHBEARER),
+        "Source of the token: bearer.auth.token (STATIC_TOKEN), or a token endpoint (OAUTHBEARER). Default: whichever is given.",
+        advice="give bearer.auth.token.provider, a function that returns a token, for other sources",
+        aliases=_prefixed("bearer.auth.credentials.source"),
+    )
+    bearer_auth_issuer_endpoint_url: str | None = text(
+        None,
+        "URL that issues tokens for a client's id and secret. Only https://, unless the program allows the address with "
+        "levada.oauth.allow_token_endpoints(). A token is requested again before it expires; one without a lifetime for each request.",
+        aliases=_prefixed("bearer.auth.issuer.endpoint.url"),
+    )
+    bearer_auth_client_id: str | None = text(None, "Client id for the token endpoint.", aliases=_prefixed("bearer.auth.client.id"))
+    bearer_auth_client_secret: str | None = text(
+        None, "Client secret for the token endpoint.", aliases=_prefixed("bearer.auth.client.secret"), secret=True
+    )
+    bearer_auth_scope: str | None = text(None, "OAuth scope to request from the token endpoint.", aliases=_prefixed("bearer.auth.scope"))
+    bearer_auth_logical_cluster: str | None = text(
+        None, "Id of the registry in Confluent Cloud, sent as target-sr-cluster.", aliases=_prefixed("bearer.auth.logical.cluster")
+    )
+    bearer_auth_identity_pool_id: Sequence[str] = names(
+        (),
+        "Ids of identity pools in Confluent Cloud, sent as Confluent-Identity-Pool-Id.",
+        aliases=_prefixed("bearer.auth.identity.pool.id"),
+    )
+    https_ca_location: str | None = file_name(
+        "PEM file with the certificates of the authorities to trust for the token endpoint. Default: the system's."
+    )
     ssl_ca_location: str | None = file_name(
         "PEM file with the certificates of the authorities to trust. Default: the system's.", aliases=_prefixed("ssl.ca.location")
     )
@@ -150,8 +176,9 @@ class RegistryConfig(Config):
     ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")
     proxy_url: Proxy | None = proxy(
-        "Proxy for all connections to the registry: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 "
-        "(CONNECT). socks5h:// and http:// have the proxy look up the registry's name. The environment's proxies are not used."
+        "Proxy for all connections to the registry and the token endpoint: socks5://user:password@host:1080, socks5h:// or "
+        "http://user:password@host:3128 (CONNECT). socks5h:// and http:// have the proxy look up the registry's name. The environment's "
+        "proxies are used only for the token endpoint, and only without this setting."
     )
     http_connect_timeout_ms: int = milliseconds(10_000, "Time limit for a connection to be established, including TLS.", low=1)
     http_read_timeout_ms: int = milliseconds(
@@ -182,7 +209,8 @@ class RegistryConfig(Config):
 
     def _check_credentials(self) -> None:
         in_url = any(url.user_info for url in self.schema_registry_url)
-        given = [name for name in ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.token.provider") if name in self.given]
+        ways = ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.token.provider", ISSUER)
+        given = [name for name in ways if name in self.given]
         if len(given) > 1:
             raise ConfigError(f"'{given[0]}' and '{given[1]}' exclude each other")
         if in_url and given:
@@ -194,10 +222,29 @@ class RegistryConfig(Config):
             raise ConfigError("basic.auth.credentials.source=URL does not read 'basic.auth.user.info'; leave that out, or set USER_INFO")
         if self.basic_auth_user_info is not None and ":" not in self.basic_auth_user_info:
             raise ConfigError("'basic.auth.user.info': expected user:password, but there is no colon")
+        self._check_tokens()
         if self.bearer_auth_token is not None and not _is_header_text(self.bearer_auth_token):
             raise ConfigError(
                 "'bearer.auth.token': a token must be printable ASCII without white space; does it end with a line end from a file?"
             )
+
+    def _check_tokens(self) -> None:
+        source = self.bearer_auth_credentials_source
+        if source == _STATIC_TOKEN and self.bearer_auth_token is None:
+            raise ConfigError("bearer.auth.credentials.source=STATIC_TOKEN needs 'bearer.auth.token'")
+        needed = (ISSUER, "bearer.auth.client.id", "bearer.auth.client.secret")
+        of_endpoint = [name for name in (*needed, "bearer.auth.scope", "https.ca.location") if name in self.given]
+        if source == _OAUTHBEARER or of_endpoint:
+            first = "bearer.auth.credentials.source=OAUTHBEARER" if source == _OAUTHBEARER else f"'{of_endpoint[0]}'"
+            for name in needed:
+                if not getattr(self, name.replace(".", "_")):
+                    raise ConfigError(f"{first} needs '{name}'")
+            if source == _STATIC_TOKEN:
+                raise ConfigError(f"bearer.auth.credentials.source=STATIC_TOKEN does not read '{of_endpoint[0]}'; leave that out")
+        for name in ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"):
+            value = getattr(self, name.replace(".", "_")) or ()
+            if not all(_is_header_text(one) for one in ([value] if isinstance(value, str) else value)):
+                raise ConfigError(f"'{name}': must be printable ASCII without white space")
 
     def _check_tls(self) -> None:
         files = [name for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location") if name in self.given]

@@ -596,6 +596,31 @@ class RegistrySettings(TypedDict, total=False):
     bearer_auth_token_provider: Callable[[], str] | None
     """Function that returns the token for `Authorization: Bearer`. It is called for each request, so it should cache a valid token."""
 
+    bearer_auth_credentials_source: Literal["", "STATIC_TOKEN", "OAUTHBEARER"]
+    """Source of the token: bearer.auth.token (STATIC_TOKEN), or a token endpoint (OAUTHBEARER). Default: whichever is given."""
+
+    bearer_auth_issuer_endpoint_url: str | None
+    """URL that issues tokens for a client's id and secret. Only https://, unless the program allows the address with
+    levada.oauth.allow_token_endpoints(). A token is requested again before it expires; one without a lifetime for each request."""
+
+    bearer_auth_client_id: str | None
+    """Client id for the token endpoint."""
+
+    bearer_auth_client_secret: str | None
+    """Client secret for the token endpoint."""
+
+    bearer_auth_scope: str | None
+    """OAuth scope to request from the token endpoint."""
+
+    bearer_auth_logical_cluster: str | None
+    """Id of the registry in Confluent Cloud, sent as target-sr-cluster."""
+
+    bearer_auth_identity_pool_id: str | Sequence[str]
+    """Ids of identity pools in Confluent Cloud, sent as Confluent-Identity-Pool-Id."""
+
+    https_ca_location: str | None
+    """PEM file with the certificates of the authorities to trust for the token endpoint. Default: the system's."""
+
     ssl_ca_location: str | None
     """PEM file with the certificates of the authorities to trust. Default: the system's."""
 
@@ -612,8 +637,9 @@ class RegistrySettings(TypedDict, total=False):
     """An ssl.SSLContext to use instead of the other ssl settings."""
 
     proxy_url: str | None
-    """Proxy for all connections to the registry: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT).
-    socks5h:// and http:// have the proxy look up the registry's name. The environment's proxies are not used."""
+    """Proxy for all connections to the registry and the token endpoint: socks5://user:password@host:1080, socks5h:// or
+    http://user:password@host:3128 (CONNECT). socks5h:// and http:// have the proxy look up the registry's name. The environment's proxies
+    are used only for the token endpoint, and only without this setting."""
 
     http_connect_timeout_ms: int
     """Time limit for a connection to be established, including TLS. Default: 10000 ms."""

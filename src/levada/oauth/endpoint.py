@@ -27,6 +27,7 @@ from levada.errors import ConfigError, TokenError
 from levada.net.proxy.blocking import ProxiedConnection
 from levada.net.sasl import jwt
 
+OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
 DEADLINE_S: Final = 10.0
 LARGEST_ANSWER: Final = 64 << 10
 _PIECE: Final = 8 << 10
@@ -51,25 +52,25 @@ def allow_token_endpoints(urls: Iterable[str] | None) -> None:
     _allowed = None if urls is None else frozenset(urls)
 
 
-def checked_url(url: str) -> SplitResult:
-    """Return the parts of a token endpoint's address. Raises ConfigError for an address that is invalid or not allowed."""
+def checked_url(url: str, option: str = OPTION) -> SplitResult:
+    """Return the parts of a token endpoint's address. option: gives the address, for errors.
+
+    Raises ConfigError for an address that is invalid or not allowed.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
-        raise ConfigError("'sasl.oauthbearer.token.endpoint.url': expected https://host/path")
+        raise ConfigError(f"'{option}': expected https://host/path")
     if parts.username is not None or parts.fragment:
-        raise ConfigError("'sasl.oauthbearer.token.endpoint.url': it must not contain user, password or fragment")
+        raise ConfigError(f"'{option}': it must not contain user, password or fragment")
     if _allowed is not None and url not in _allowed:
-        raise ConfigError(
-            f"'sasl.oauthbearer.token.endpoint.url': {url} is not among the addresses that this program allows "
-            "(levada.oauth.allow_token_endpoints)"
-        )
+        raise ConfigError(f"'{option}': {url} is not among the addresses that this program allows (levada.oauth.allow_token_endpoints)")
     if parts.scheme == "http" and _allowed is None:
         raise ConfigError(
-            f"'sasl.oauthbearer.token.endpoint.url': {url} is not https, so the secret and the token could be read on the network; a "
+            f"'{option}': {url} is not https, so the secret and the token could be read on the network; a "
             "program can allow the address with levada.oauth.allow_token_endpoints([...])"
         )
     return parts
@@ -77,7 +78,10 @@ def checked_url(url: str) -> SplitResult:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A request for a token. form: returns the form's fields; called for each request. basic: "user:password", or "" for none."""
+    """A request for a token. form: returns the form's fields; called for each request. basic: "user:password", or "" for none.
+
+    option: gives the URL, for errors.
+    """
 
     url: str
     form: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -85,6 +89,7 @@ class TokenRequest:
     ca_location: str | None = None
     proxy: Proxy | None = None
     """The proxy to use; None for the proxy of the environment, if any."""
+    option: str = OPTION
 
 
 def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) -> OAuthToken:
@@ -92,7 +97,7 @@ def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) ->
 
     extensions: the SASL extensions of the token.
     """
-    parts = checked_url(request.url)
+    parts = checked_url(request.url, request.option)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": _FORM, "Cache-Control": "no-store"}
     if request.basic:
         headers["Authorization"] = f"Basic {base64.b64encode(request.basic.encode()).decode()}"

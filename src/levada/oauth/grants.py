@@ -11,7 +11,7 @@ from levada.base.proxy import Proxy
 from levada.credentials import OAuthToken
 from levada.net.sasl import jwt
 from levada.oauth.assertion import AssertionSettings, assertion
-from levada.oauth.endpoint import TokenRequest, fetch
+from levada.oauth.endpoint import OPTION, TokenRequest, fetch
 
 Fetch = Callable[[], OAuthToken]
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -28,16 +28,17 @@ def client_credentials(
     ca_location: str | None,
     proxy: Proxy | None,
     clock: Clock,
+    option: str = OPTION,
 ) -> Fetch:
     """Return a function that requests a token with a client's id and secret (RFC 6749, KIP-768).
 
     encode_header: whether to URL-encode both; the RFC requires it, but many endpoints do not accept it. scope: None sends none. extensions:
     the SASL extensions for the broker (KIP-342). ca_location: a file with CA certificates; None for those of the system. proxy: None for
-    the proxy of the environment.
+    the proxy of the environment. option: gives the URL, for errors.
     """
     user, password = (quote_plus(client_id), quote_plus(client_secret)) if encode_header else (client_id, client_secret)
     form = {"grant_type": "client_credentials", **_scope(scope)}
-    request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location, proxy)
+    request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location, proxy, option)
     return lambda: fetch(request, extensions, clock)
 
 

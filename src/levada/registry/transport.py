@@ -12,8 +12,9 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from threading import Lock
 from typing import Any, cast
 
+from levada.base.clock import SystemClock
 from levada.config.registry import RegistryConfig, RegistryUrl
-from levada.errors import ConfigError
+from levada.errors import ConfigError, TokenError
 from levada.registry.attempts import Attempt, NoAnswer
 from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
 from levada.registry.errors import RegistryProtocolError
@@ -77,7 +78,7 @@ class Transport:
         self._max_bytes = config.max_response_bytes
         self._authorization = _authorization(config)
         self._tls = _tls_context(config) if any(url.scheme == "https" for url in config.schema_registry_url) else None
-        self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent}
+        self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent, **_of_confluent_cloud(config)}
         self._kept: dict[RegistryUrl, list[HTTPConnection]] = {}
         self._lock = Lock()
         self._pid = os.getpid()
@@ -86,12 +87,19 @@ class Transport:
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request to one address. Return the answer, or a NoAnswer with the reason if the request fails.
 
+        Without a token, which may be had later, the request is not sent. Raises TokenError if it is not to be had.
+
         If the request fails on a connection that was idle, it is sent again on a new connection, unless it has timed out. Raises
         RegistryProtocolError if the answer exceeds max.response.bytes.
         """
         deadline_ms = self._now_ms() + attempt.timeout_ms
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
-        headers = {**self._headers, **content, **self._authorization(attempt.url)}
+        try:
+            headers = {**self._headers, **content, **self._authorization(attempt.url)}
+        except TokenError as error:
+            if not error.retriable:
+                raise
+            return NoAnswer(f"there is no token for it: {error}", sent=False)
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
             outcome = self._exchange(kept, attempt, request, headers, deadline_ms)
@@ -194,11 +202,24 @@ def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[st
     """Return a function that returns the Authorization header for an address."""
     if (provider := config.bearer_auth_token_provider) is not None:
         return lambda _: {"Authorization": f"Bearer {provider()}"}
+    if config.bearer_auth_issuer_endpoint_url is not None:
+        # Loaded here, because few programs use a token endpoint.
+        from levada.registry.tokens import Tokens
+
+        tokens = Tokens.of(config, SystemClock())
+        return lambda _: {"Authorization": f"Bearer {tokens.current()}"}
     if config.bearer_auth_token is not None:
         bearer = {"Authorization": f"Bearer {config.bearer_auth_token}"}
         return lambda _: bearer
     by_url = {url: _basic(config.basic_auth_user_info or url.user_info) for url in config.schema_registry_url}
     return by_url.__getitem__
+
+
+def _of_confluent_cloud(config: RegistryConfig) -> dict[str, str]:
+    """Return the headers by which Confluent Cloud finds the registry and the rights of a token."""
+    pools = ",".join(config.bearer_auth_identity_pool_id)
+    headers = {"target-sr-cluster": config.bearer_auth_logical_cluster, "Confluent-Identity-Pool-Id": pools}
+    return {name: value for name, value in headers.items() if value}
 
 
 def _basic(user_info: str | None) -> Mapping[str, str]:

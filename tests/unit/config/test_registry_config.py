@@ -80,7 +80,7 @@ def test_secrets_are_not_shown() -> None:
         ({"basic.auth.user.info": "nobody"}, "no colon"),
         ({"basic.auth.user.info": "a:b", "bearer.auth.token": "t"}, "exclude each other"),
         ({"bearer.auth.token": "abc\n"}, "line end"),
-        ({"bearer.auth.client.id": "x"}, "bearer.auth.token.provider"),
+        ({"bearer.auth.client.id": "x"}, "bearer.auth.issuer.endpoint.url"),
         ({"ssl.truststore.location": "x.jks"}, "PEM"),
         ({"schema.registry.ssl.keystore.location": "x.jks"}, "PEM"),
         ({"ssl.ca.location": "ca.pem"}, "not TLS"),
