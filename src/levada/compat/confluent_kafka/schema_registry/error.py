@@ -11,7 +11,7 @@ from levada.registry import RegistryAnswerError, RegistryError
 
 
 class SchemaRegistryError(Exception):
-    """The registry has answered with an error, or could not be reached (both numbers are -1 then)."""
+    """The registry has answered with an error, or could not be asked (both numbers are -1 then)."""
 
     UNKNOWN = -1
 
@@ -34,7 +34,7 @@ def raising_registry_errors() -> Iterator[None]:
         yield
     except RegistryAnswerError as error:
         raise SchemaRegistryError(error.status, error.error_code, error.reason) from error
-    except RegistryError as error:
+    except (RegistryError, errors.TokenError) as error:
         raise SchemaRegistryError(-1, -1, str(error)) from error
     except errors.ConfigError as error:
         raise ValueError(str(error)) from error
