@@ -20,13 +20,15 @@ Sendable: TypeAlias = bytes | bytearray | memoryview | str
 if TYPE_CHECKING:
     # Only type checkers need the defaults, so typing_extensions is not imported at run time. The default is Any: with Sendable, a type
     # checker would infer that the parameter of `value_serializer=lambda order: ...` is bytes.
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeForm, TypeVar
 
     K_in = TypeVar("K_in", default=Any, contravariant=True)
     V_in = TypeVar("V_in", default=Any, contravariant=True)
+    _T = TypeVar("_T", default=Any)
 else:
     from typing import TypeVar
 
+    _T = TypeVar("_T")
     K_in = TypeVar("K_in", contravariant=True)
     V_in = TypeVar("V_in", contravariant=True)
 
@@ -54,6 +56,24 @@ class BytesWithHeaders(bytes):
 
 Serializer: TypeAlias = Callable[[Any], Sendable | None]
 Deserializer: TypeAlias = Callable[[bytes], Any]
+
+
+def json_of(model: TypeForm[_T]) -> tuple[Callable[[_T | None], bytes | None], Callable[[bytes], _T]]:
+    """Return a serializer and a deserializer that convert objects of a class to JSON and back. They use no schema registry.
+
+    model: a pydantic model or pydantic dataclass, which pydantic converts; a dataclass, msgspec.Struct, attrs class or TypedDict, which
+    msgspec converts (levada[typed]); or a union or a list of such classes. The serializer returns None for None, because a record with the
+    value null deletes its key in a compacted topic. Both functions raise SerializationError for a value that does not fit the model.
+    """
+    # Not needed by most clients, and decimal and json take time to load.
+    from levada.base.model import Model
+
+    converts = Model(model)
+
+    def to_json(value: _T | None) -> bytes | None:
+        return None if value is None else converts.to_json(value)
+
+    return to_json, converts.from_json
 
 
 def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:

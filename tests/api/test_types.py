@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
     from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
     from levada.protocol.schema import Request
+    from levada.registry import AvroDeserializer, AvroSerializer, JSONDeserializer, JSONSerializer, SchemaRegistryClient
+    from levada.serialization import json_of
 
     class Order: ...
+
+    class Refund: ...
 
     def settings_have_names_and_types() -> None:
         lv.KafkaProducer(bootstrap_servers=["a:9092", ("b", 9092)], linger_ms=5, acks="all", compression_type="lz4")
@@ -115,6 +119,26 @@ if TYPE_CHECKING:
         assert_type(mapped.poll()[0].key, str | None)
         for read in lv.scan("orders", value_deserializer=from_text):
             assert_type(read.value, Order | None)
+
+    def a_model_is_the_type_of_the_records(registry: SchemaRegistryClient) -> None:
+        to_json, from_json = json_of(Order)
+        producer = lv.KafkaProducer(value_serializer=to_json)
+        producer.send("orders", Order())
+        producer.send("orders", b"text")  # type: ignore[arg-type]
+        assert_type(lv.KafkaConsumer(value_deserializer=from_json), lv.KafkaConsumer[bytes, Order])
+        for write in (AvroSerializer(registry, model=Order), JSONSerializer(registry, model=Order)):
+            lv.KafkaProducer(value_serializer=write).send("orders", Order())
+            lv.KafkaProducer(value_serializer=write).send("orders", b"text")  # type: ignore[arg-type]
+        for record in lv.KafkaConsumer(value_deserializer=AvroDeserializer(registry, model=Order)):
+            assert_type(record.value, Order | None)
+        assert_type(lv.KafkaConsumer(value_deserializer=JSONDeserializer(model=Order)), lv.KafkaConsumer[bytes, Order])
+        assert_type(aio.KafkaConsumer(value_deserializer=from_json), aio.KafkaConsumer[bytes, Order])
+        assert_type(
+            lv.KafkaConsumer(value_deserializer=AvroDeserializer(registry, model=Order | Refund)).poll()[0].value, Order | Refund | None
+        )
+        assert_type(json_of(list[Order])[1](b""), list[Order])
+        assert_type(AvroDeserializer(registry, from_dict=lambda found: Order()), AvroDeserializer[Order])
+        assert_type(AvroDeserializer(registry), AvroDeserializer[Any])
 
     def what_is_committed_is_records_or_offsets() -> None:
         with lv.KafkaConsumer(value_deserializer=from_text) as consumer, lv.KafkaProducer().transaction() as txn:

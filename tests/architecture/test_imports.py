@@ -91,10 +91,13 @@ EXTRAS = {
     "google",
     "jsonschema",
     "referencing",
+    "msgspec",
+    "pydantic",
     "prometheus_client",
     "opentelemetry",
 } | {"botocore", "cryptography", "gssapi", "jwt", "trustme"}
 EXTRAS_OF = {
+    "levada.base.model": {"msgspec", "pydantic"},
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
     "levada.registry.protobuf_json": {"google"},

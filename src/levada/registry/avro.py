@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
 from levada.base.asking import ReadsSchemaId
+from levada.base.model import Tags
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.avro_codec import (
@@ -22,7 +23,7 @@ from levada.registry.avro_codec import (
     write_value,
 )
 from levada.registry.client import SchemaRegistryClient
-from levada.registry.objects import ObjectSerializer, PerSchema, T
+from levada.registry.objects import NO_MODEL, ObjectSerializer, PerSchema, T, model_of
 from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import SchemaKey, locate, told_key
@@ -30,6 +31,8 @@ from levada.registry.writing import Frame, check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from typing_extensions import TypeForm
 
     from levada.config.typed import SerializerSettings
 
@@ -45,6 +48,7 @@ class AvroSerializer(ObjectSerializer[T]):
     schema: the JSON text of the Avro schema, or a Schema if it references other schemas. It is optional with use.latest.version and
     use.schema.id. topic: the topic of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
     to_dict: converts an object to a value that fastavro can write; for an Avro record, this is a mapping. None passes objects unchanged.
+    model: the class of the objects, in place of to_dict: a dataclass, a msgspec.Struct, a pydantic model, or a union of such classes.
 
     None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
@@ -60,21 +64,29 @@ class AvroSerializer(ObjectSerializer[T]):
         topic: str | None = None,
         field: str = "value",
         to_dict: Callable[[T], Any] | None = None,
+        model: TypeForm[T] = NO_MODEL,
         **keywords: Unpack[SerializerSettings],
     ) -> None:
         check_registry(type(self), registry)
         config = SerializerConfig.parse(settings, **keywords)
         own = _own_schema(schema)
+        objects = model_of(model, to_dict, "to_dict")
+        self._tags = objects.tags() if objects else {}
+        to_dict = objects.to_builtins if objects else to_dict
         super().__init__(registry, config, own, _record_name(own), topic=topic, field=field, to_dict=to_dict)
 
     def _compile(self, frame: Frame, schema: Schema) -> Write:
-        parsed = _parse(self._registry, schema)
+        names: dict[str, Any] = {}
+        parsed = _parse(self._registry, schema, names)
         before = frame.before
+        tags, full_names = self._tags, {name.rpartition(".")[2]: name for name in names}
         if is_plain_bytes(parsed):
             return lambda data: before + bytes(data)
 
         def write(data: Any) -> bytes:
             try:
+                if tags:
+                    _name_branches(data, tags, full_names)
                 return write_value(before, parsed, data)
             except WRITE_ERRORS as fault:
                 raise SerializationError(f"it does not fit the Avro schema of id {frame.schema_id}: {told(fault)}") from fault
@@ -89,7 +101,7 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
 
     Each value, or a header of its record, contains the id of its writer's schema, and it is read with that schema. schema: the reader's
     schema, as text or Schema; if given, every value gets the fields and defaults of this schema (schema resolution). from_dict: converts a
-    value from fastavro to an object.
+    value from fastavro to an object. model: the class of the objects, in place of from_dict; as for AvroSerializer.
     """
 
     def __init__(
@@ -98,6 +110,7 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
         schema: str | Schema | None = None,
         *,
         from_dict: Callable[[Any], T] | None = None,
+        model: TypeForm[T] = NO_MODEL,
     ) -> None:
         check_registry(type(self), registry)
         self._registry = registry
@@ -105,7 +118,9 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
         if self._reader is not None:
             refuse_rules_on_reading(self._reader.rule_set, "the reader")
         self._reader_parsed: Parsed = None
-        self._from_dict = from_dict
+        objects = model_of(model, from_dict, "from_dict")
+        self._tags = objects.tags() if objects else {}
+        self._from_dict = objects.from_builtins if objects else from_dict
         self._read = PerSchema(self._compile_whole)
 
     def __call__(self, data: bytes, header: bytes | None = None) -> T:
@@ -144,15 +159,16 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
             return lambda data: data[begin:]
 
         try:
-            read_value = ValueReader(writer, names, reader)
+            read_value = ValueReader(writer, names, reader, names_branches=bool(self._tags))
         except RecursionError as fault:
             raise SerializationError(f"the Avro schema of {name} is nested too deep: {told(fault)}") from fault
 
+        tags = self._tags
+
         def read(data: bytes) -> Any:
             try:
-                if is_plain:
-                    return read_value(with_length(data[begin:]), 0)
-                return read_value(data, begin)
+                value = read_value(with_length(data[begin:]), 0) if is_plain else read_value(data, begin)
+                return _with_tags(value, tags) if tags else value
             except LeftOverError as fault:
                 raise SerializationError(
                     f"{fault.count} bytes are left over after the Avro schema of {name}: it was written with another schema"
@@ -186,6 +202,33 @@ def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any]
         return parse((document(one.schema_str) for one in (*used, schema)), names)
     except SCHEMA_ERRORS as fault:
         raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {told(fault)}") from fault
+
+
+def _name_branches(value: Any, tags: Tags, names: Mapping[str, str]) -> None:
+    """Say in the records of a value which records of a union they are: those whose name is the value of a tag.
+
+    fastavro takes the record with the most fields that are in the value, if nothing else is said. names: full names of records, by name.
+    """
+    if isinstance(value, dict):
+        for tag, classes in tags.items():
+            if isinstance(name := value.get(tag), str) and name in classes and name in names:
+                value["-type"] = names[name]
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _name_branches(part, tags, names)
+
+
+def _with_tags(value: Any, tags: Tags) -> Any:
+    """Return a value with tags in place of the names of records, for a value with (type name, record) where its schema has a union.
+
+    A tag is not changed if it is a field of the record.
+    """
+    if isinstance(value, tuple):
+        full_name, found = value
+        name, found = full_name.rpartition(".")[2], _with_tags(found, tags)
+        return {tag: name for tag, classes in tags.items() if name in classes} | found if isinstance(found, dict) else found
+    if isinstance(value, dict):
+        return {key: _with_tags(part, tags) for key, part in value.items()}
+    return [_with_tags(part, tags) for part in value] if isinstance(value, list) else value
 
 
 def _record_name(schema: Schema | None) -> str | None:

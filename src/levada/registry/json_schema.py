@@ -13,7 +13,7 @@ from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import LONGEST_QUOTE
-from levada.registry.objects import ObjectSerializer, PerSchema, T
+from levada.registry.objects import NO_MODEL, ObjectSerializer, PerSchema, T, model_of
 from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import SchemaKey, locate, told_key
@@ -21,6 +21,8 @@ from levada.registry.writing import Frame, check_registry
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from typing_extensions import TypeForm
 
     from levada.config.typed import JSONSerializerSettings
 
@@ -31,7 +33,8 @@ class JSONSerializer(ObjectSerializer[T]):
     """Serializes objects as JSON, for `value_serializer` or `key_serializer`.
 
     schema: a JSON Schema, as text or as a Schema; optional with use.latest.version and use.schema.id. With json.fail.invalid.schema=true,
-    a value that does not match the schema raises SerializationError; this needs levada[jsonschema]. Other arguments: as for AvroSerializer.
+    a value that does not match the schema raises SerializationError; this needs levada[jsonschema]. model: as for AvroSerializer; without a
+    schema, the schema is made from the model. Other arguments: as for AvroSerializer.
     """
 
     @JSONSerializerConfig.in_help
@@ -45,11 +48,13 @@ class JSONSerializer(ObjectSerializer[T]):
         topic: str | None = None,
         field: str = "value",
         to_dict: Callable[[T], Any] | None = None,
+        model: TypeForm[T] = NO_MODEL,
         **keywords: Unpack[JSONSerializerSettings],
     ) -> None:
         check_registry(type(self), registry)
         config = JSONSerializerConfig.parse(settings, **keywords)
-        own = _own_schema(schema)
+        self._model = model_of(model, to_dict, "to_dict")
+        own = _own_schema(self._model.json_schema() if self._model and schema is None else schema)
         self._validate = config.json_fail_invalid_schema
         if self._validate:
             _validators()
@@ -58,15 +63,13 @@ class JSONSerializer(ObjectSerializer[T]):
     def _compile(self, frame: Frame, schema: Schema) -> Callable[[Any], bytes]:
         before = frame.before
         check = _checker(self._registry, frame.schema_id, schema) if self._validate else None
+        model = self._model
 
-        def write(data: Any) -> bytes:
+        def write(value: Any) -> bytes:
+            data = _as_json(value) if model is None else model.to_json(value)
             if check is not None:
-                check(data)
-            try:
-                # allow_nan=False, because NaN and Infinity are not JSON, although Python would write them.
-                return before + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-            except (TypeError, ValueError) as fault:
-                raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
+                check(value if model is None else json.loads(data))
+            return before + data
 
         return write
 
@@ -75,7 +78,8 @@ class JSONDeserializer(ReadsSchemaId, Generic[T]):
     """Deserializes JSON in Confluent's wire format, for `value_deserializer` or `key_deserializer`.
 
     from_dict: converts a JSON value to an object. validate: whether to check each value against `schema`, or against its writer's schema if
-    `schema` is None; this needs a registry and levada[jsonschema]. Without validation, `registry` may be None.
+    `schema` is None; this needs a registry and levada[jsonschema]. Without validation, `registry` may be None. model: the class of the
+    objects, in place of from_dict; as for AvroSerializer.
     """
 
     def __init__(
@@ -84,12 +88,14 @@ class JSONDeserializer(ReadsSchemaId, Generic[T]):
         schema: str | Schema | None = None,
         *,
         from_dict: Callable[[Any], T] | None = None,
+        model: TypeForm[T] = NO_MODEL,
         validate: bool = False,
     ) -> None:
         if registry is not None:
             check_registry(type(self), registry)
         if schema is not None and not validate:
             raise ConfigError("a schema is used for validation only: set validate=True, or leave the schema out")
+        self._model = model_of(model, from_dict, "from_dict")
         self._from_dict = from_dict
         self._checks = _checks(registry, _own_schema(schema)) if validate else None
 
@@ -99,12 +105,17 @@ class JSONDeserializer(ReadsSchemaId, Generic[T]):
         header: the value of the record's header __key_schema_id or __value_schema_id, if it has one. Consumers pass it.
         """
         key, begin = locate(data, header)
+        body = data[begin:]
+        if self._model is not None and self._checks is None:
+            return self._model.from_json(body)
         try:
-            value = json.loads(data[begin:])
+            value = json.loads(body)
         except (ValueError, RecursionError) as fault:
             raise SerializationError(f"the data of schema {told_key(key)} are not JSON: {fault}") from fault
         if self._checks is not None:
             self._checks.get((key, 0))(value)
+        if self._model is not None:
+            return self._model.from_json(body)
         return value if self._from_dict is None else self._from_dict(value)
 
     def _known(self, data: bytes, header: bytes | None = None) -> Callable[[bytes], T] | None:
@@ -118,6 +129,14 @@ class JSONDeserializer(ReadsSchemaId, Generic[T]):
         if self._checks is not None:
             self._checks.get((locate(data, header)[0], 0))
         return self if header is None else partial(self, header=header)
+
+
+def _as_json(value: Any) -> bytes:
+    try:
+        # allow_nan=False, because NaN and Infinity are not JSON, although Python would write them.
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as fault:
+        raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
 
 
 def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> PerSchema[Check]:

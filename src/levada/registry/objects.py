@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from levada.base.asking import AsksRegistry
+from levada.base.model import Model
 from levada.config.registry import SerializerConfig
+from levada.errors import ConfigError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.schema import Schema
 from levada.registry.wire_format import SchemaKey
 from levada.registry.writing import Frame, WriterSchema, subject_for, topic_of_subject
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeForm, TypeVar
 
     T = TypeVar("T", default=Any)
 else:
@@ -77,6 +79,17 @@ class ObjectSerializer(AsksRegistry, Generic[T]):
 
     def _compile(self, frame: Frame, schema: Schema) -> Callable[[Any], bytes]:
         raise NotImplementedError
+
+
+NO_MODEL: Any = None
+"""The default of `model`. A parameter of type `TypeForm[T] | None` would not take a union of classes: mypy refuses it."""
+
+
+def model_of(model: TypeForm[T] | None, function: Callable[..., Any] | None, name: str) -> Model[T] | None:
+    """Return the conversions of a model class; None without one. function: to_dict or from_dict, whichever is `name`; None with a model."""
+    if model is not None and function is not None:
+        raise ConfigError(f"give model or {name}, not both")
+    return None if model is None else Model(model)
 
 
 C = TypeVar("C")

@@ -24,7 +24,19 @@ app = typer.Typer(add_completion=False)
 
 CODECS = {"snappy": "cramjam", "lz4": "cramjam", "zstd": "zstandard", "checksums": "crc32c"}
 """The library of each codec."""
-OPTIONAL = ("pyarrow", "pyspark", "fastavro", "protobuf", "jsonschema", "cryptography", "PyJWT", "botocore", "gssapi", "opentelemetry-api")
+OPTIONAL = (
+    "pyarrow",
+    "pyspark",
+    "fastavro",
+    "protobuf",
+    "jsonschema",
+    "msgspec",
+    "cryptography",
+    "PyJWT",
+    "botocore",
+    "gssapi",
+    "opentelemetry-api",
+)
 """Packages that levada uses where they are installed."""
 
 
