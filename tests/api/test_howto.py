@@ -24,6 +24,11 @@ PRINTS = {
     "dead-letters": [
         *("orders: [{'pears': 1}, {'pears': 3}]", "dead: b'two pears' from orders 1 JSONDecodeError", "null: None b'two pears'"),
     ],
+    "typed-records": [
+        """read: b'{"item":"apples","price":2.5,"day":"2026-01-02","note":null}' Order(item='apples', price=2.5,""",
+        "refused: it does not fit Order: Expected `float`, got `str` - at `$.price`",
+        *("Avro: Order(item='apples', price=2.5, day=datetime.date(2026, 1, 2), note=None)", "JSON Schema: Order(item='apples', "),
+    ],
     "no-records": ["why: OPEN_TRANSACTION billing-1", "then: b'paid' AT_END"],
     "scan": ["today: 1000", "of one customer: 100", "of a moment: 1000", "all: 499500"],
     "offsets": ["read: [0, 1, 2, 3]", "not committed: 3", "callback: 5 None", "committed: 5 next: 5"],
