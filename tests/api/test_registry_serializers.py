@@ -485,11 +485,11 @@ class TestProtobuf:
         self, server: EmbeddedRegistry, registry: SchemaRegistryClient, protobuf: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Apicurio Registry 3 answers with an error if a descriptor is to be made of a descriptor."""
-        from levada.registry.protobuf_json import protobuf_deserializer
+        from levada.registry.protobuf_json import MessageReader
 
         kind = shop()["Note"]
         written = protobuf.ProtobufSerializer(registry, kind, topic="notes")(kind(text="ripe"))
-        assert protobuf_deserializer(registry)(written) == {"text": "ripe"}
+        assert MessageReader(registry)(written) == {"text": "ripe"}
         assert not [target for target in server.requests if "format" in target]
 
         stored = registry.get_schema(schema_id_of(written))
@@ -500,10 +500,10 @@ class TestProtobuf:
             "get_schema",
             lambda schema_id, fmt=None: texts[fmt] if schema_id == schema_id_of(written) else get_schema(schema_id, fmt),
         )
-        assert protobuf_deserializer(registry)(written) == {"text": "ripe"}
+        assert MessageReader(registry)(written) == {"text": "ripe"}
         texts["serialized"] = texts[None]
         with pytest.raises(SerializationError, match="the registry cannot return schema id 2 in the form 'serialized'"):
-            protobuf_deserializer(registry)(written)
+            MessageReader(registry)(written)
 
     def test_another_version_of_the_message_reads(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
         import protobuf_kit

@@ -28,7 +28,7 @@ from levada.registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
-from levada.registry.protobuf_json import protobuf_deserializer
+from levada.registry.protobuf_json import MessageReader
 from levada.registry.wire_format import header, schema_id_of
 from levada.testing import EmbeddedRegistry
 from protobuf_kit import shop
@@ -246,8 +246,8 @@ def test_protobuf_is_written_and_read(registry: SchemaRegistryClient, name: str)
     settings: tuple[dict[str, Any], ...] = ({"auto_register_schemas": False}, {"use_latest_version": True})
     for setting in settings:
         assert ProtobufSerializer(registry, message, topic=name, **setting)(message(id="a", price={"cents": 5})) == data
-    assert protobuf_deserializer(registry)(data) == {"id": "a", "price": {"cents": "5"}}
+    assert MessageReader(registry)(data) == {"id": "a", "price": {"cents": "5"}}
     line = shop()["Order.Line"]
     nested = ProtobufSerializer(registry, line, topic=name)(line(item="apple"))
     assert nested == header(registered.schema_id) + b"\x04\x00\x02\x0a\x05apple"
-    assert protobuf_deserializer(registry)(nested) == {"item": "apple"}
+    assert MessageReader(registry)(nested) == {"item": "apple"}
