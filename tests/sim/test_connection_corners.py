@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from levada.base.promise import Promise
+from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError
 from levada.protocol.frame import RequestFrame, encode_response
-from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
 from levada.testing import Simulation
-from sim_kit import HOST, PORT, ScriptedServer, SimClient, one_node, server
+from sim_kit import HOST, PORT, SPOKEN, ScriptedServer, SimClient, one_node, server, versions_reply
 
 PRODUCE = ProduceRequest(acks=1, timeout_ms=1000)
 
@@ -78,6 +80,21 @@ def test_D19_nodes_that_answer_everything_but_metadata_are_given_up_in_time(sim:
     assert not client.updated(4900)
     assert old.count(MetadataRequest) > 1
     assert client.network.has_usable_node(), "only time tells that it is of no use"
+    assert client.updated(4000) is rebootstrap
+    assert (client.metadata.snapshot.nodes[1].host == "new") is rebootstrap
+
+
+@pytest.mark.parametrize("rebootstrap", [True, False])
+def test_D19_a_broker_that_asks_for_it_is_left_for_the_bootstrap_addresses(sim: Simulation, rebootstrap: bool) -> None:
+    where = {"host": "old"}
+    server(sim, {MetadataRequest: lambda frame: one_node(where["host"])})
+    refuses = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    versions = versions_reply({**SPOKEN, 3: (0, 13)})
+    old = ScriptedServer({MetadataRequest: lambda frame: refuses, ApiVersionsRequest: lambda frame: versions})
+    sim.network.add_server(old, "old", PORT)
+    client = ready(SimClient(sim, rebootstrap=rebootstrap))
+    where["host"] = "new"
+    client.metadata.request_update()
     assert client.updated(4000) is rebootstrap
     assert (client.metadata.snapshot.nodes[1].host == "new") is rebootstrap
 

@@ -192,6 +192,15 @@ def test_A13_one_batch_per_partition_up_to_the_request_size_and_a_fair_start() -
     assert [[batch.tp.partition for batch in batches] for batches in drained] == [[0], [1], [0], [1]]
 
 
+def test_A13_an_open_batch_that_is_due_takes_its_turn_beside_a_partition_that_fills_every_request() -> None:
+    bench = Bench(batch_size=2000, max_request_size=2000)
+    for _ in range(5):
+        bench.append(b"x" * 1900, partition=0)
+    bench.append(partition=1)
+    drained = [bench.drain(now_ms=now_ms) for now_ms in (9, 10, 11, 12)]
+    assert [[batch.tp.partition for batch in batches] for batches in drained] == [[0], [0], [1], [0]]
+
+
 def test_A13_a_single_batch_larger_than_a_request_is_sent_alone() -> None:
     bench = Bench(batch_size=4000, max_request_size=4500)
     bench.append(b"x" * 3900, partition=0)

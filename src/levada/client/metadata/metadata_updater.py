@@ -1,7 +1,7 @@
 """Keeps the metadata fresh: one request at a time, to the least loaded node.
 
-The client goes back to the bootstrap addresses when a broker asks for it (KIP-1102). With metadata.recovery.strategy=rebootstrap (KIP-899)
-it also does so when no node can be used and no connection lives, because the whole cluster may have moved; and when no update succeeded for
+With metadata.recovery.strategy=rebootstrap (KIP-899) the client goes back to the bootstrap addresses when a broker asks for it (KIP-1102);
+when no node can be used and no connection lives, because the whole cluster may have moved; and when no update succeeded for
 metadata.recovery.rebootstrap.trigger.ms although some were due.
 """
 
@@ -92,7 +92,8 @@ class MetadataUpdater:
             return
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._metadata.update_failed(now_ms)
-            self._metadata.rebootstrap()
+            if self._rebootstrap:
+                self._metadata.rebootstrap()
             return
         before = self._metadata.version
         cluster_id = self._metadata.snapshot.cluster_id

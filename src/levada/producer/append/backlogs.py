@@ -121,7 +121,11 @@ class Backlogs:
         next_check_ms = self._retries[0][0] if self._retries else NEVER_MS
         nodes = []
         for node, backlog in self._by_node.items():
-            if backlog.ready or (backlog.lingering and (all_due or self._linger_ends_ms(backlog) <= now_ms)):
+            if backlog.lingering and (all_due or self._linger_ends_ms(backlog) <= now_ms):
+                # From now on they take turns with the ready ones, because these may fill every request.
+                for queue in [queue for queue in backlog.lingering if all_due or queue.batches[0].created_ms + self._linger_ms <= now_ms]:
+                    self._put(queue, backlog.ready)
+            if backlog.ready:
                 nodes.append(node)
             elif backlog.lingering:
                 next_check_ms = min(next_check_ms, self._linger_ends_ms(backlog))

@@ -25,8 +25,9 @@ NO_LEADER = -1
 class Backlog:
     """The partitions of one leader that have batches to send (see levada.producer.append.backlogs).
 
-    ready: partitions that can be sent at once. lingering: partitions whose only batch is open and waits for linger.ms. oldest_ms: no
-    lingering batch was created before this time. wakes_at_ms: when the engine will check this leader. Times are in ms.
+    ready: partitions that can be sent at once, in the order of their turns. lingering: partitions whose only batch is open and waits for
+    linger.ms. oldest_ms: no lingering batch was created before this time. wakes_at_ms: when the engine will check this leader. Times are
+    in ms.
     """
 
     __slots__ = ("lingering", "node", "oldest_ms", "ready", "wakes_at_ms")

@@ -173,11 +173,6 @@ class ProducerBatch:
         return self.builder.size_estimate if self.builder is not None else 0
 
     @property
-    def is_empty(self) -> bool:
-        """Whether the batch has no record yet."""
-        return self.builder is not None and self.builder.records_count == 0
-
-    @property
     def unsettled_count(self) -> int:
         """How many records the batch has, whether sealed or not."""
         return self.builder.records_count if self.builder is not None else self.records_count

@@ -99,7 +99,6 @@ class _Fetch:
         self._by_id = call.version >= USES_TOPIC_IDS
         self._names_leaders = call.version >= _NAMES_LEADERS
         self._chooses_replicas = call.version >= _HAS_RACK and call.state.settings.replica_selector_class != ""
-        self._call = call
         most_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
         self._counts = not call.state.throttles.are_off
         self._max_bytes = call.state.throttles.window_bytes(CONSUMER_BYTE_RATE, call.quoted, most_bytes) if self._counts else most_bytes
