@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 import levada as lv
 from levada.spark.pyspark_versions import HAS_ADMISSION_CONTROL
 from levada.types import TopicPartition
-from process_sessions import kill_session
+from process_sessions import kill_session, members, signal_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -33,7 +34,7 @@ def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44: Any, new_topic: Any
     job = Job(kafka44.bootstrap_servers, source, target, tmp_path)
 
     with job.running(pause_s=0.1):
-        wait_until(job.is_within_a_batch)
+        wait_until(job.stops_within_a_batch)
     killed_at = job.written()
     job.run_to_the_end()
     if not HAS_ADMISSION_CONTROL:
@@ -65,6 +66,7 @@ class Job:
         self._checkpoint = folder / "checkpoint"
         self._log = folder / "job.log"
         self._command = [sys.executable, str(JOB), servers, source, target, str(self._checkpoint)]
+        self._session = 0
         self._written_before: dict[int, int] = {}
 
     @contextmanager
@@ -72,6 +74,7 @@ class Job:
         """Run the program during the block, then kill driver, JVM and all Python workers. pause_s: the program's pause, in seconds."""
         with self._log.open("ab") as log:
             program = subprocess.Popen([*self._command, str(pause_s)], stdout=log, stderr=log, start_new_session=True)
+        self._session = program.pid
         try:
             yield
             assert program.poll() is None, self._log.read_text()
@@ -82,6 +85,16 @@ class Job:
     def run_to_the_end(self) -> None:
         done = subprocess.run([*self._command, "0"], capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stderr
+
+    def stops_within_a_batch(self) -> bool:
+        """Whether all processes are stopped within a micro-batch. Stopped, because the batch could end before the program is killed."""
+        if not self.is_within_a_batch():
+            return False
+        signal_all(members(self._session), signal.SIGSTOP)
+        if self._newest("commits") != self._newest("offsets"):
+            return True
+        signal_all(members(self._session), signal.SIGCONT)
+        return False
 
     def is_within_a_batch(self) -> bool:
         """Whether a micro-batch after the first has written some records, and Spark has not committed it."""
