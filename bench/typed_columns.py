@@ -1,10 +1,10 @@
-"""A topic of Avro with a schema registry as a polars frame: levada's scan, and confluent-kafka with a deserializer for each record.
+"""A topic of Avro or Protobuf as a polars frame: levada's scan, and confluent-kafka with a deserializer for each record.
 
-    python bench/typed_columns.py [--records 1000000] [--turns 3]
+    python bench/typed_columns.py [--format avro|protobuf] [--records 1000000] [--turns 3]
 
-Broker and registry are embedded, so their time is counted for both. Where the packages that AvroDeserializer needs are missing, fastavro
-reads each value behind its header instead, which is what AvroDeserializer does in the end. confluent-kafka's records stay dicts in a list:
-making a frame of them would take more time.
+Values are in Confluent's wire format. Broker and registry are embedded, so their time is counted for both. Where the packages that
+confluent-kafka's deserializers need are missing, fastavro or protobuf reads each value behind its header instead, which is what they do in
+the end. confluent-kafka's records stay dicts or messages in a list: making a frame of them would take more time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import json
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from statistics import median
 from typing import Any
@@ -22,6 +22,10 @@ import fastavro
 import polars as pl
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
+from google.protobuf import timestamp_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 import levada as lv
 from levada.registry import Schema, SchemaRegistryClient
@@ -43,16 +47,47 @@ SCHEMA = {
         {"name": "state", "type": {"type": "enum", "name": "State", "symbols": list(STATES)}},
     ],
 }
+FIELDS = {
+    "item": "string",
+    "id": "int64",
+    "price": "double",
+    "count": "int32",
+    "paid": "bool",
+    "note": "string",
+    "at": "message",
+    "state": "enum",
+}
+TYPE_NAMES = {"at": ".google.protobuf.Timestamp", "state": ".shop.State"}
 
 
-def values(records: int, schema_id: int) -> list[bytes]:
-    """Return values in Confluent's wire format, the same in every run."""
-    parsed, head = fastavro.parse_schema(SCHEMA), struct.pack(">bI", 0, schema_id)
-    found = []
+def message_class() -> Any:
+    """Return a Protobuf message of the same fields."""
+    pool, of_time = DescriptorPool(), FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(of_time)
+    pool.Add(of_time)
+    order = FileDescriptorProto(name="order.proto", package="shop", syntax="proto3", dependency=[of_time.name])
+    state = order.enum_type.add(name="State")
+    for number, name in enumerate(STATES):
+        state.value.add(name=name, number=number)
+    fields = [
+        FieldDescriptorProto(
+            name=name,
+            number=number,
+            type=getattr(FieldDescriptorProto, f"TYPE_{kind.upper()}"),
+            type_name=TYPE_NAMES.get(name),
+            label=FieldDescriptorProto.LABEL_OPTIONAL,
+        )
+        for number, (name, kind) in enumerate(FIELDS.items(), 1)
+    ]
+    order.message_type.append(DescriptorProto(name="Order", field=fields))
+    pool.Add(order)
+    return GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+
+def orders(records: int) -> Iterator[dict[str, Any]]:
+    """Yield the same orders in every run."""
     for number in range(records):
-        out = BytesIO(head)
-        out.seek(len(head))
-        order = {
+        yield {
             "item": f"item-{number % 1000}",
             "id": number * 7919,
             "price": number / 4,
@@ -62,28 +97,71 @@ def values(records: int, schema_id: int) -> list[bytes]:
             "at": 1_700_000_000_000 + number,
             "state": STATES[number % len(STATES)],
         }
-        fastavro.schemaless_writer(out, parsed, order)
-        found.append(out.getvalue())
-    return found
 
 
-def deserializer(url: str) -> tuple[str, Callable[[bytes], Any]]:
-    """Return what reads a value in the way of confluent-kafka, and its name."""
-    try:
-        from confluent_kafka.schema_registry import SchemaRegistryClient as Client
-        from confluent_kafka.schema_registry.avro import AvroDeserializer
-    except ImportError:
-        parsed = fastavro.parse_schema(SCHEMA)
-        return "confluent-kafka, fastavro", lambda data: fastavro.schemaless_reader(BytesIO(data[5:]), parsed, None)
+class Avro:
+    """Avro, whose schema the registry has."""
+
+    def __init__(self, url: str) -> None:
+        with SchemaRegistryClient(schema_registry_url=url) as client:
+            self._schema_id = client.register_schema(f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+        self._url = url
+        self.asked = {"value_format": "confluent-avro", "schema_registry_url": url}
+
+    def values(self, records: int) -> list[bytes]:
+        parsed, head = fastavro.parse_schema(SCHEMA), struct.pack(">bI", 0, self._schema_id)
+        found = []
+        for order in orders(records):
+            out = BytesIO()
+            fastavro.schemaless_writer(out, parsed, order)
+            found.append(head + out.getvalue())
+        return found
+
+    def deserializer(self) -> tuple[str, Callable[[bytes], Any]]:
+        """Return what reads a value in the way of confluent-kafka, and its name."""
+        try:
+            from confluent_kafka.schema_registry import SchemaRegistryClient as Client
+            from confluent_kafka.schema_registry.avro import AvroDeserializer
+        except ImportError:
+            parsed = fastavro.parse_schema(SCHEMA)
+            return "fastavro", lambda data: fastavro.schemaless_reader(BytesIO(data[5:]), parsed, None)
+        return "AvroDeserializer", in_context(AvroDeserializer(Client({"url": self._url})))
+
+
+class Protobuf:
+    """Protobuf, whose class the programs have."""
+
+    def __init__(self, url: str) -> None:
+        self._class = message_class()
+        self.asked = {"value_format": "confluent-protobuf", "value_schema": self._class}
+
+    def values(self, records: int) -> list[bytes]:
+        # The last byte says that the message is the first one of its file.
+        head, found = struct.pack(">bIb", 0, 1, 0), []
+        for order in orders(records):
+            moment = timestamp_pb2.Timestamp()
+            moment.FromMilliseconds(order["at"])
+            found.append(head + self._class(**{**order, "at": {"seconds": moment.seconds, "nanos": moment.nanos}}).SerializeToString())
+        return found
+
+    def deserializer(self) -> tuple[str, Callable[[bytes], Any]]:
+        """Return what reads a value in the way of confluent-kafka, and its name."""
+        try:
+            from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+        except ImportError:
+            return "protobuf", lambda data: {field.name: value for field, value in self._class.FromString(data[6:]).ListFields()}
+        return "ProtobufDeserializer", in_context(ProtobufDeserializer(self._class, {"use.deprecated.format": False}))
+
+
+def in_context(read: Callable[..., Any]) -> Callable[[bytes], Any]:
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    read, context = AvroDeserializer(Client({"url": url})), SerializationContext(TOPIC, MessageField.VALUE)
-    return "confluent-kafka, AvroDeserializer", lambda data: read(data, context)
+    context = SerializationContext(TOPIC, MessageField.VALUE)
+    return lambda data: read(data, context)
 
 
-def by_levada(brokers: str, url: str) -> int:
-    whole = lv.scan(TOPIC, bootstrap_servers=brokers, columns=["value"], value_format="confluent-avro", schema_registry_url=url)
-    return len(pl.DataFrame(whole))
+def by_levada(brokers: str, asked: dict[str, Any]) -> int:
+    return len(pl.DataFrame(lv.scan(TOPIC, bootstrap_servers=brokers, columns=["value"], **asked)))
 
 
 def by_confluent(brokers: str, read: Callable[[bytes], Any], records: int) -> int:
@@ -96,19 +174,23 @@ def by_confluent(brokers: str, read: Callable[[bytes], Any], records: int) -> in
     return len(rows)
 
 
+FORMATS: dict[str, Callable[[str], Avro | Protobuf]] = {"avro": Avro, "protobuf": Protobuf}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--format", choices=list(FORMATS), default="avro")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     with EmbeddedKafka() as kafka, EmbeddedRegistry() as server:
-        with SchemaRegistryClient(schema_registry_url=server.url) as client:
-            schema_id = client.register_schema(f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+        case = FORMATS[given.format](server.url)
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-            producer.send_arrow(TOPIC, pa.table({"value": values(given.records, schema_id)}), value="value")
-        name, read = deserializer(server.url)
+            producer.send_arrow(TOPIC, pa.table({"value": case.values(given.records)}), value="value")
+        by, read = case.deserializer()
+        name = f"confluent-kafka, {by}"
         ways: dict[str, Callable[[], int]] = {
-            "levada scan": lambda: by_levada(kafka.bootstrap_servers, server.url),
+            "levada scan": lambda: by_levada(kafka.bootstrap_servers, case.asked),
             name: lambda: by_confluent(kafka.bootstrap_servers, read, given.records),
         }
         took: dict[str, list[float]] = {way: [] for way in ways}
