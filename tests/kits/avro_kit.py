@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 
 from levada.formats.avro import AvroFormat, _reader_of
-from levada.formats.avro_columns import ColumnDecoder, steps_of
+from levada.formats.avro_columns import AvroDecoder, steps_of
 from levada.formats.avro_schema import AvroSchema
 from levada.formats.reading import RowDecoder
 
@@ -56,14 +56,14 @@ READER: dict[str, Any] = {
 }
 
 
-def decoders() -> tuple[ColumnDecoder, RowDecoder]:
+def decoders() -> tuple[AvroDecoder, RowDecoder]:
     """Return the decoder by columns, and the one that reads value by value."""
     writer, reader = (AvroSchema((json.dumps(schema),), "it") for schema in (WRITER, READER))
     built = AvroFormat(reader).kind
     one_by_one = RowDecoder(_reader_of(reader, writer, 0, "its schema"), built)
     steps = steps_of(writer.parsed_with_names(), reader.parsed_with_names(), built)
     assert steps is not None
-    return ColumnDecoder(one_by_one, built, built, only=steps), one_by_one
+    return AvroDecoder(one_by_one, built, built, only=steps), one_by_one
 
 
 def value(number: int) -> bytes:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from levada.errors import ConfigError, KafkaError, SerializationError
-from levada.formats.avro_columns import ColumnDecoder, steps_of
+from levada.formats.avro_columns import AvroDecoder, steps_of
 from levada.formats.avro_conversion import conversion
 from levada.formats.avro_reader import AvroSteps
 from levada.formats.avro_schema import AvroSchema
@@ -54,7 +54,7 @@ class AvroFormat(Format):
         built, parsed = self.kind, self.schema.parsed_with_names()
         one_by_one = RowDecoder(_reader_of(self.schema, None, 0, "its Avro schema"), built if kind is None else kind, built)
         steps = None if is_plain_bytes(parsed.schema) else steps_of(parsed, parsed, built)
-        return one_by_one if steps is None else ColumnDecoder(one_by_one, built, built if kind is None else kind, only=steps)
+        return one_by_one if steps is None else AvroDecoder(one_by_one, built, built if kind is None else kind, only=steps)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ConfluentAvroFormat(Format):
         """Return a decoder. All decoders of a process share the writers' schemas that were looked up."""
         built, writers = self.kind, WriterSchemas(self.registry, self._reader)
         one_by_one = RowDecoder(writers.read, built if kind is None else kind, built)
-        return _BehindIds(ColumnDecoder(one_by_one, built, built if kind is None else kind, writers.steps), writers)
+        return _BehindIds(AvroDecoder(one_by_one, built, built if kind is None else kind, writers.steps), writers)
 
     @property
     def _reader(self) -> AvroSchema:

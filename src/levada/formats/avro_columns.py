@@ -12,67 +12,35 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from levada.formats.avro_conversion import fields_of, named, resolves
 from levada.formats.avro_reader import AvroReader, AvroSteps
 from levada.formats.avro_schema import ParsedSchema, alternatives, default_of, logical_of, unit_of
 from levada.formats.avro_steps import (
     ARRAY,
-    BOOLEAN,
     BYTES,
     BYTES_N,
     DECIMAL,
     DECIMAL_N,
     DEFAULT,
-    DOUBLE,
     ENUM,
-    FIXED,
     FLAG,
-    FLOAT,
-    INT,
-    LIST,
-    LONG,
-    MAP,
-    NOTHING,
     NULL,
     PAIRS,
     REAL_4,
     REAL_8,
     RECORD,
     REFUSED,
-    STRUCT,
     SYMBOL,
-    TEXT,
     UNION,
     WHOLE,
-    ColumnPlan,
     Step,
 )
-from levada.formats.reading import Decoded, DecodedRows, Decoder, MalformedError, RowFault, SchemaLookupError
+from levada.formats.column_decoder import ColumnDecoder, table_of
+from levada.formats.column_plan import ColumnPlan
+from levada.formats.reading import Decoder, MalformedError, SchemaLookupError
 from levada.registry.avro_codec import RECORDS, contains_itself, kind_of, write_value
 
-_MOST_OFFSET = 2**31 - 1
-_KINDS: tuple[tuple[Callable[[pa.DataType], bool], int], ...] = (
-    (pa.types.is_null, NOTHING),
-    (pa.types.is_boolean, BOOLEAN),
-    (pa.types.is_int32, INT),
-    (pa.types.is_date32, INT),
-    (pa.types.is_time32, INT),
-    (pa.types.is_int64, LONG),
-    (pa.types.is_timestamp, LONG),
-    (pa.types.is_time64, LONG),
-    (pa.types.is_float32, FLOAT),
-    (pa.types.is_float64, DOUBLE),
-    (pa.types.is_string, TEXT),
-    (pa.types.is_binary, TEXT),
-    (pa.types.is_fixed_size_binary, FIXED),
-    (pa.types.is_decimal, FIXED),
-    (pa.types.is_struct, STRUCT),
-    (pa.types.is_list, LIST),
-    (pa.types.is_map, MAP),
-)
-_WIDTHS: Mapping[int, int] = {INT: 4, LONG: 8, FLOAT: 4, DOUBLE: 8}
 _PROMOTED: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "long", "float", "double"),
     "long": ("long", "float", "double"),
@@ -94,143 +62,29 @@ _PLAIN: Mapping[str, int] = {
 }
 
 
-class _Column:
-    """A column of the table: its type, and the memory of the rows that are read."""
-
-    def __init__(self, kind: pa.DataType, plan: ColumnPlan) -> None:
-        self.kind = kind
-        self.plan = plan
-        self.buffers: list[pa.Buffer | None] = []
-
-    def allocate(self, rows: int, size: int) -> tuple[memoryview | None, ...]:
-        """Allocate memory for this number of rows, and of bytes of text; return views of data, offsets and validity."""
-        code, width = self.plan.kind, self.plan.width
-        validity = _filled((rows + 7) // 8, 0xFF)
-        offsets = _filled((rows + 1) * 4, 0) if code in (TEXT, LIST, MAP) else None
-        data = (
-            _filled((rows + 7) // 8, 0) if code == BOOLEAN else pa.allocate_buffer(rows * width or size) if code not in _PARENTS else None
-        )
-        self.buffers = [validity, *(one for one in (offsets, data) if one is not None)]
-        return _view(data), _view(offsets), _view(validity)
-
-    def array(self, rows: int, nulls: int, children: Sequence[pa.Array]) -> pa.Array:
-        """Return the rows as an array, and give up the memory."""
-        buffers, self.buffers = [self.buffers[0] if nulls else None, *self.buffers[1:]], []
-        if self.plan.kind == NOTHING:
-            return pa.nulls(rows)
-        if self.plan.kind == MAP:
-            entries = pa.struct([self.kind.key_field, self.kind.item_field])
-            children = [pa.Array.from_buffers(entries, len(children[0]), [None], 0, children=list(children))]
-        return pa.Array.from_buffers(self.kind, rows, buffers, nulls, children=list(children) or None)
-
-
-_PARENTS = (NOTHING, STRUCT, LIST, MAP)
-
-
-def _view(buffer: pa.Buffer | None) -> memoryview | None:
-    return None if buffer is None else memoryview(buffer).cast("B")
-
-
-def _filled(size: int, byte: int) -> pa.Buffer:
-    buffer = pa.allocate_buffer(size)
-    memoryview(buffer).cast("B")[:] = bytes((byte,)) * size
-    return buffer
-
-
-def _table(kind: pa.DataType) -> list[_Column]:
-    """Return the columns for a type, in the order of the reader's table."""
-    kinds: list[pa.DataType] = [kind]
-    columns: list[_Column] = []
-    while len(columns) < len(kinds):
-        one = kinds[len(columns)]
-        code = next(code for is_of, code in _KINDS if is_of(one))
-        inner = (
-            list(one) if code == STRUCT else [one.value_field] if code == LIST else [one.key_field, one.item_field] if code == MAP else []
-        )
-        width = one.byte_width if code == FIXED else _WIDTHS.get(code, 0)
-        columns.append(_Column(one, ColumnPlan(code, width, len(kinds), len(inner))))
-        kinds += [field.type for field in inner]
-    return columns
-
-
 StepsOf = Callable[[int], AvroSteps | None]
 """Returns the steps for a schema id; None if it has none. Raises MalformedError, SchemaLookupError."""
 
 
-class ColumnDecoder:
+class AvroDecoder(ColumnDecoder):
     """Decodes Avro by steps.
 
-    one_by_one: decodes what has no steps, in the same way. built: the type of the reader's schema. kind: the type of the column. steps_of:
-    finds the steps for an id. only: the steps of all values, which have no header; then steps_of is not used.
+    built: the type of the reader's schema. steps_of: finds the steps for an id. only: the steps of all values, which have no header; then
+    steps_of is not used.
     """
 
     def __init__(
         self, one_by_one: Decoder, built: pa.DataType, kind: pa.DataType, steps_of: StepsOf | None = None, only: AvroSteps | None = None
     ) -> None:
-        self._one_by_one = one_by_one
-        self._kind = kind
+        columns = table_of(built)
+        self._avro = AvroReader([column.plan for column in columns], steps_of is not None)
+        super().__init__(one_by_one, columns, self._avro, kind)
         self._steps_of = steps_of
-        self._columns = _table(built)
-        self._reader = AvroReader([column.plan for column in self._columns], steps_of is not None)
         if only is not None:
-            self._reader.select(0, only)
+            self._avro.select(0, only)
 
-    def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column."""
-        try:
-            found = self._decoded_or_split(values) if len(values) else None
-            row = -1 if found is None else found[1].index(True).as_py()
-            fault = None if row < 0 else RowFault(row, self._reason(values.slice(row, 1)))
-        finally:
-            self._reader.release()
-        return self._one_by_one.decode(values) if found is None else DecodedRows(*found, fault)
-
-    def _decoded_or_split(self, values: pa.Array) -> tuple[pa.Array, pa.BooleanArray] | None:
-        """Return the rows, and which are malformed; None if they have to be decoded value by value.
-
-        Arrow refuses a whole column if some text is not UTF-8, some decimal has too many digits, or some value does not fit `kind`. A
-        binary search finds these values, so that a row does not depend on the other values.
-        """
-        try:
-            return self._decoded(values)
-        except pa.ArrowInvalid:
-            if len(values) == 1:
-                found = self._one_by_one.decode(values)
-                return found.rows, found.malformed
-        middle = len(values) // 2
-        first, second = (self._decoded_or_split(half) for half in (values.slice(0, middle), values.slice(middle)))
-        if first is None or second is None:
-            return None
-        return pa.concat_arrays([first[0], second[0]]), pa.concat_arrays([first[1], second[1]])
-
-    def _decoded(self, values: pa.Array) -> tuple[pa.Array, pa.BooleanArray] | None:
-        """Like _decoded_or_split(), but raise ArrowInvalid for a column that Arrow refuses."""
-        malformed = bytearray(len(values))
-        if not self._pass(values, malformed, fills=False):
-            return None
-        sizes = [self._reader.sizes(index) for index in range(len(self._columns))]
-        if any(max(rows, size) > _MOST_OFFSET for rows, _, size in sizes):
-            return None
-        for index, (rows, _, size) in enumerate(sizes):
-            self._reader.attach(index, *self._columns[index].allocate(rows, size))
-        self._pass(values, malformed, fills=True)
-        rows = self._array(0)
-        rows.validate(full=True)
-        flags = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(malformed)]).cast(pa.bool_())
-        return rows if rows.type.equals(self._kind) else rows.cast(self._kind), flags
-
-    def _reason(self, value: pa.Array) -> str:
-        """Return why a value is malformed."""
-        fault = self._one_by_one.decode(value).fault
-        # fastavro takes a branch or a symbol with a number below zero for one of the last ones.
-        return "not of its Avro schema" if fault is None else fault.reason
-
-    def _pass(self, values: pa.Array, malformed: bytearray, *, fills: bool) -> bool:
-        """Read all values; return False if some have no steps."""
-        reader = self._reader
-        validity, offsets, data = (memoryview(buffer or b"").cast("B") for buffer in values.buffers())
-        nulls = validity if values.null_count else None
-        reader.begin(data, offsets.cast("i"), nulls, values.offset, len(values), malformed, fills)
+    def _run(self) -> bool:
+        reader = self._avro
         while (schema_id := reader.go_on()) >= 0:
             assert self._steps_of is not None
             try:
@@ -246,22 +100,9 @@ class ColumnDecoder:
             reader.select(schema_id, steps)
         return True
 
-    def _array(self, index: int) -> pa.Array:
-        plan = self._columns[index].plan
-        children = [self._array(child) for child in range(plan.first, plan.first + plan.children)]
-        rows, nulls, _ = self._reader.sizes(index)
-        found = self._columns[index].array(rows, nulls, children)
-        if plan.kind == MAP and self._reader.may_have_key_twice and _has_key_twice(found):
-            # fastavro returns the last value of a key.
-            raise pa.ArrowInvalid("a map has a key twice, which some programs do not read")
-        return found
-
-
-def _has_key_twice(maps: pa.MapArray) -> bool:
-    rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys))
-    keys = maps.keys.dictionary_encode()
-    pairs = pc.add(pc.multiply(rows, len(keys.dictionary)), keys.indices.cast(pa.int64()))
-    return bool(pc.count_distinct(pairs).as_py() < len(pairs))
+    def _reason(self, value: pa.Array) -> str:
+        # fastavro takes a branch or a symbol with a number below zero for one of the last ones.
+        return super()._reason(value) or "not of its Avro schema"
 
 
 def steps_of(writer: ParsedSchema, reader: ParsedSchema, built: pa.DataType) -> AvroSteps | None:
@@ -272,7 +113,7 @@ def steps_of(writer: ParsedSchema, reader: ParsedSchema, built: pa.DataType) -> 
     if contains_itself(writer.schema, writer.names):
         return None
     with suppress(_NoStepsError):
-        return _Planner(writer.names, reader.names, [column.plan for column in _table(built)]).plan(writer.schema, reader.schema)
+        return _Planner(writer.names, reader.names, [column.plan for column in table_of(built)]).plan(writer.schema, reader.schema)
     return None
 
 

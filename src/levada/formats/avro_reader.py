@@ -2,11 +2,8 @@
 """Reads Avro values into the memory of typed columns, a row for each value.
 
 A writer's schema is a table of steps. A step says how a value of a type is written, and which column it belongs to: -1 for a field that the
-reader's schema does not have. A step's parts, such as the fields of a record, stand later in the table, next to each other. The columns are
-a table, too: first the root, then its fields next to each other, then their fields.
-
-All values are read twice. The first pass finds the malformed values, and counts the rows and bytes of each column. So the second pass has
-memory of the right size, whatever the values say about the size of what follows. It does not fail.
+reader's schema does not have. A step's parts, such as the fields of a record, stand later in the table, next to each other. The columns and
+the two passes are those of column_reader.py.
 
 Every item of an array or a map takes a byte or more, and no record contains itself: other schemas have no steps. So the work is limited by
 the bytes that there are. Compiled code touches no Python objects and runs without the interpreter lock. The C types are in avro_reader.pxd.
@@ -23,12 +20,16 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.formats.avro_steps import COLUMN_KINDS, STEP_KINDS, ColumnPlan, Step
+from levada.formats.avro_steps import STEP_KINDS, Step
+from levada.formats.column_plan import COLUMN_KINDS, ColumnPlan
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy, memset  # type: ignore[import-untyped]
+    from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
 else:
     from struct import Struct
+
+    # In compiled code it is imported by the .pxd file.
+    from levada.formats.column_reader import ColumnReader
 
     _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
@@ -47,30 +48,9 @@ LITTLE = sys.byteorder == "little"
 # A number takes at most ten bytes.
 MOST_SHIFT = 63
 MALFORMED = -1
-# The most keys of a map that are compared with each other.
-MOST_COMPARED = 64
 
 
 if not cython.compiled:
-
-    class Column:
-        """A column in interpreted code. Compiled code has a C struct instead."""
-
-        width: int
-        kind: int
-
-        def set_buffers(self, data: Any, offsets: Any, validity: Any) -> None:
-            """Use these buffers, with a view for each type of numbers in them."""
-            self.data, self.validity = data, validity
-            self.offsets = None if offsets is None else offsets.cast("i")
-            self.ints = data.cast("i") if self.kind == INT else None
-            self.longs = data.cast("q") if self.kind == LONG else None
-            self.floats = data.cast("f") if self.kind == FLOAT else None
-            self.doubles = data.cast("d") if self.kind == DOUBLE else None
-
-        def release(self) -> None:
-            """Drop all references to the caller's memory."""
-            self.data = self.validity = self.offsets = self.ints = self.longs = self.floats = self.doubles = None
 
     class Place:
         """A step in interpreted code. Compiled code has a C struct instead."""
@@ -101,22 +81,12 @@ class AvroSteps:
         step.kind, step.column, step.first, step.count, step.size, step.divisor = given
 
 
-class AvroReader:
+class AvroReader(ColumnReader):
     """Fills columns from Avro values. For each of the two passes call begin(), then go_on() until it returns -1."""
 
     def __init__(self, plan: Sequence[ColumnPlan], has_header: bool) -> None:
         """plan: the columns, the root first. has_header: whether each value begins with a zero byte and the id of its schema."""
-        if cython.compiled:
-            self.table = bytearray(len(plan) * cython.sizeof(avro_column))  # type: ignore[name-defined]  # noqa: F821 - C, see avro_reader.pxd
-            self.table_view = self.table
-            self.columns = cython.cast(cython.pointer(avro_column), cython.address(self.table_view[0]))  # type: ignore[name-defined]  # noqa: F821
-        else:
-            self.columns: Any = [Column() for _ in plan]
-        self.count = len(plan)
-        for index, (kind, width, first, count) in enumerate(plan):
-            column = self.column(index)
-            column.kind, column.width, column.first, column.count = kind, width, first, count
-        self.memory: list[Any] = [None] * len(plan)
+        super().__init__(plan)
         self.header_size = HEADER_SIZE if has_header else 0
         self.steps_object: Any = None
         self.schema_id = self.wanted_id = -1
@@ -132,66 +102,6 @@ class AvroReader:
         if cython.compiled:
             return cython.address(self.steps[index])
         return self.steps[index]
-
-    def begin(self, data: Any, offsets: Any, validity: Any, first: int, rows: int, malformed: Any, fills: bool) -> None:
-        """Begin a pass over values with empty columns.
-
-        data, offsets, validity, first, rows: the parts of a binary array; validity is None if there are no nulls. malformed: a byte per
-        row; the first pass sets it to 1 if the row is malformed. fills: whether it is the second pass, before which attach() is called for
-        every column.
-        """
-        self.source_view, self.offsets_view, self.malformed = data, offsets, malformed
-        self.has_nulls = validity is not None
-        self.validity_view = validity if self.has_nulls else b"\xff"
-        if cython.compiled:
-            self.source = cython.address(self.source_view[0])
-        else:
-            self.source = self.source_view
-        self.first, self.rows, self.row, self.fills = first, rows, 0, fills
-        self.may_have_key_twice = False
-        for index in range(self.count):
-            column = self.column(index)
-            column.rows = column.nulls = column.size = 0
-
-    def attach(self, index: int, data: Any, offsets: Any, validity: Any) -> None:
-        """Give a column memory for what the first pass has counted: all bits of validity set, bits of BOOLEAN zero, offsets beginning with
-        zero. None for a buffer that this kind of column does not have.
-        """
-        self.memory[index] = (data, offsets, validity)
-        column = self.column(index)
-        if cython.compiled:
-            self.set_pointers(column, data, offsets, validity)
-        else:
-            column.set_buffers(data, offsets, validity)
-
-    def set_pointers(self, column: Any, data: Any, offsets: Any, validity: Any) -> None:
-        """Point the C struct of a column at its buffers."""
-        view = validity
-        column.validity = cython.address(view[0])
-        if offsets is not None:
-            view = offsets
-            column.offsets = cython.cast(cython.p_int, cython.address(view[0]))
-        if data is not None:
-            view = data
-            column.data = cython.address(view[0])
-            column.ints = cython.cast(cython.p_int, column.data)
-            column.longs = cython.cast(cython.p_longlong, column.data)
-            column.floats = cython.cast(cython.p_float, column.data)
-            column.doubles = cython.cast(cython.p_double, column.data)
-
-    def release(self) -> None:
-        """Drop all references to the caller's memory."""
-        self.source_view = self.offsets_view = self.validity_view = self.malformed = None
-        self.memory = [None] * self.count
-        if not cython.compiled:
-            self.source = b""
-            for column in self.columns:
-                column.release()
-
-    def sizes(self, index: int) -> tuple[int, int, int]:
-        """Return how many rows and nulls a column has, and the size of its text in bytes."""
-        column = self.column(index)
-        return column.rows, column.nulls, column.size
 
     def select(self, schema_id: int, steps: Any) -> None:
         """Read the values with this schema id by these steps. Without headers, read all values by them; the id is not used then."""
@@ -217,26 +127,20 @@ class AvroReader:
 
     def run(self) -> None:
         """Do the work of go_on() without the interpreter lock."""
-        root = self.column(0)
         self.wanted_id = -1
-        while self.row < self.rows:
+        while self.has_value():
             place = self.first + self.row
-            if self.has_nulls and not self.validity_view[place >> 3] & (1 << (place & 7)):
-                self.put_null(root)
-            elif self.fills and self.malformed[self.row]:
-                self.put_bad(root)
-            else:
-                at, end = self.offsets_view[place], self.offsets_view[place + 1]
-                if self.header_size:
-                    wanted = self.id_at(at, end)
-                    if wanted != self.schema_id and wanted >= 0:
-                        self.wanted_id = wanted
-                        return
-                    at = at + self.header_size if wanted >= 0 else MALFORMED
-                if at >= 0:
-                    at = self.read(0, self.source, at, end)
-                if at != end:
-                    self.note_malformed()
+            at, end = self.offsets_view[place], self.offsets_view[place + 1]
+            if self.header_size:
+                wanted = self.id_at(at, end)
+                if wanted != self.schema_id and wanted >= 0:
+                    self.wanted_id = wanted
+                    return
+                at = at + self.header_size if wanted >= 0 else MALFORMED
+            if at >= 0:
+                at = self.read(0, self.source, at, end)
+            if at != end:
+                self.note_malformed()
             self.row += 1
 
     def id_at(self, at: int, end: int) -> Any:
@@ -248,44 +152,6 @@ class AvroReader:
         for place in range(2, HEADER_SIZE):
             wanted = wanted << 8 | source[at + place]
         return wanted
-
-    def note_malformed(self) -> None:
-        """Mark the row as malformed. Parts of it are counted already; then the columns get a little more memory than they need."""
-        self.malformed[self.row] = 1
-        self.put_bad(self.column(0))
-
-    def put_bad(self, column: Any) -> None:
-        """Add a row for a malformed value: a struct whose fields are null; null if the column is no struct."""
-        if column.kind != STRUCT:
-            self.put_null(column)
-            return
-        for place in range(column.count):
-            self.put_null(self.column(column.first + place))
-        column.rows += 1
-
-    def put_null(self, column: Any) -> None:
-        """Add a null row to a column; if it is a struct, also to its fields."""
-        row = column.rows
-        column.nulls += 1
-        if column.kind == STRUCT:
-            for place in range(column.count):
-                self.put_null(self.column(column.first + place))
-        if self.fills and column.kind != NOTHING:
-            column.validity[row >> 3] &= ~(1 << (row & 7)) & 0xFF
-            if column.width:
-                self.blank(column.data, row * column.width, column.width)
-            elif column.kind == TEXT:
-                column.offsets[row + 1] = column.size
-            elif column.kind in (LIST, MAP):
-                column.offsets[row + 1] = self.column(column.first).rows
-        column.rows = row + 1
-
-    def blank(self, target: Any, at: int, size: int) -> None:
-        """Set `size` bytes to zero."""
-        if cython.compiled:
-            memset(target + at, 0, size)
-        else:
-            target[at : at + size] = bytes(size)
 
     def read(self, index: int, source: Any, at: int, end: int) -> Any:
         """Read a value by a step; return the position after it, or -1 if it is malformed. Nothing after `end` belongs to the value."""
@@ -435,29 +301,6 @@ class AvroReader:
             self.put_text(self.column(step.column), source, at, size)
         return at + size
 
-    def put_text(self, column: Any, source: Any, at: int, size: int) -> None:
-        """Add a row of text."""
-        row = column.rows
-        if self.fills:
-            self.copy(column.data, column.size, source, at, size)
-            column.offsets[row + 1] = column.size + size
-        column.size += size
-        column.rows = row + 1
-
-    def copy(self, target: Any, to: int, source: Any, at: int, size: int) -> None:
-        """Copy `size` bytes from position `at` of `source` to position `to` of `target`."""
-        if cython.compiled:
-            memcpy(target + to, source + at, size)
-        else:
-            target[to : to + size] = source[at : at + size]
-
-    def put_flag(self, column: Any, flag: int) -> None:
-        """Add a row of BOOLEAN."""
-        row = column.rows
-        if self.fills and flag:
-            column.data[row >> 3] |= 1 << (row & 7)
-        column.rows = row + 1
-
     def read_fixed(self, step: Any, source: Any, at: int, end: int) -> Any:
         """Read a fixed, or a decimal."""
         size = step.size
@@ -519,30 +362,5 @@ class AvroReader:
                         return at
                 count -= 1
         if step.column >= 0:
-            column = self.column(step.column)
-            if self.fills:
-                column.offsets[column.rows + 1] = self.column(column.first).rows
-                if step.kind == PAIRS:
-                    self.compare_keys(self.column(column.first), column.offsets[column.rows])
-            column.rows += 1
+            self.put_many(self.column(step.column))
         return at
-
-    def compare_keys(self, keys: Any, first: int) -> None:
-        """Note if a map, whose keys stand in their column from row `first` on, has a key twice, or too many keys to compare all."""
-        if keys.rows - first > MOST_COMPARED:
-            self.may_have_key_twice = True
-            return
-        for one in range(first + 1, keys.rows):
-            for other in range(first, one):
-                if self.are_equal(keys, one, other):
-                    self.may_have_key_twice = True
-
-    def are_equal(self, column: Any, one: int, other: int) -> Any:
-        """Whether two rows of text are equal."""
-        begin, size = column.offsets[one], column.offsets[one + 1] - column.offsets[one]
-        second = column.offsets[other]
-        if column.offsets[other + 1] - second != size:
-            return False
-        if cython.compiled:
-            return memcmp(column.data + begin, column.data + second, size) == 0
-        return column.data[begin : begin + size] == column.data[second : second + size]

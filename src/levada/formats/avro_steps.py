@@ -1,11 +1,9 @@
-"""The tables of `AvroReader`: the kinds of columns and steps, and their entries."""
+"""The table of `AvroReader`: the kinds of steps, and its entries."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-COLUMN_KINDS = NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP = range(11)
-"""FIXED: values of `width` bytes. The others are named after Arrow's types; NOTHING has only nulls."""
 STEP_KINDS = tuple(range(17))
 NULL, FLAG, WHOLE, REAL_4, REAL_8, BYTES, BYTES_N, DECIMAL, DECIMAL_N, ENUM, UNION, RECORD, ARRAY, PAIRS, REFUSED, DEFAULT, SYMBOL = (
     STEP_KINDS
@@ -30,14 +28,3 @@ class Step(NamedTuple):
     parts: int = 0
     size: int = 1
     divisor: int = 1
-
-
-class ColumnPlan(NamedTuple):
-    """A column. width: the bytes of a value, for columns of numbers and FIXED. first, children: the columns of its fields, or of its
-    elements, or of the keys and values of MAP; they stand next to each other.
-    """
-
-    kind: int
-    width: int = 0
-    first: int = 0
-    children: int = 0

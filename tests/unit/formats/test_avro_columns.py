@@ -20,7 +20,7 @@ import fastavro
 import pyarrow as pa
 
 from levada.formats.avro import _reader_of
-from levada.formats.avro_columns import ColumnDecoder, steps_of
+from levada.formats.avro_columns import AvroDecoder, steps_of
 from levada.formats.avro_schema import AvroSchema
 from levada.formats.reading import RowDecoder
 
@@ -36,14 +36,14 @@ class NotCalled:
         raise AssertionError("decoded value by value")
 
 
-def both(writer: Any, reader: Any, one_by_one: Any = None) -> tuple[ColumnDecoder, RowDecoder]:
+def both(writer: Any, reader: Any, one_by_one: Any = None) -> tuple[AvroDecoder, RowDecoder]:
     """Return the decoder by columns and the one that reads value by value."""
     of_writer, of_reader = (AvroSchema((json.dumps(schema),), "it") for schema in (writer, reader))
     built = of_reader.shape().kind
     slow = RowDecoder(_reader_of(of_reader, of_writer, 0, "its schema"), built)
     steps = steps_of(of_writer.parsed_with_names(), of_reader.parsed_with_names(), built)
     assert steps is not None
-    return ColumnDecoder(one_by_one or slow, built, built, only=steps), slow
+    return AvroDecoder(one_by_one or slow, built, built, only=steps), slow
 
 
 def encoded(schema: Any, values: Sequence[Any]) -> list[bytes | None]:
