@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
+    EnumOptions,
     EnumValueDescriptorProto,
     FieldDescriptorProto,
+    FieldOptions,
     FileDescriptorProto,
     FileDescriptorSet,
     MessageOptions,
@@ -111,3 +114,122 @@ def message_class(name: str) -> Any:
     for file in (*files[2:], *files[:2]):
         pool.Add(file)
     return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+@lru_cache
+def _every() -> Any:
+    """A pool with messages of each syntax: every.New, every.Old, every.Outer, and every.Extendable with an extension."""
+    pool = DescriptorPool()
+    for module in (TIMESTAMP, DURATION):
+        copied = FileDescriptorProto()
+        module.CopyToProto(copied)
+        pool.Add(copied)
+    color = EnumDescriptorProto(
+        name="Color",
+        options=EnumOptions(allow_alias=True),
+        value=[
+            EnumValueDescriptorProto(name=name, number=number)
+            for name, number in (("NONE", 0), ("LOW", -3), ("RED", 2), ("ROUGE", 2), ("FAR", 2**31 - 1))
+        ],
+    )
+    lists = [field(f"l_{kind}", number, kind, repeated=True) for number, kind in enumerate(SCALARS, 1)]
+    maps = {"by_int": ("sint32", "int32"), "by_flag": ("bool", "double"), "by_wide": ("fixed64", "bytes"), "by_text": ("string", "enum")}
+    new = DescriptorProto(
+        name="New",
+        field=[
+            *lists,
+            *(
+                field(name, number, "message", repeated=True, type_name=f".every.New.{_entry_name(name)}")
+                for number, name in enumerate((*maps, "at_keys", "empties"), 20)
+            ),
+            field("far", 3000, "string"),
+            field("times", 30, "message", repeated=True, type_name=".google.protobuf.Timestamp"),
+            field("spans", 31, "message", repeated=True, type_name=".google.protobuf.Duration"),
+            field("blanks", 32, "message", repeated=True, type_name=".every.Blank"),
+            field("shell", 33, "message", type_name=".every.Shell"),
+            field("color", 34, "enum", type_name=".every.Color"),
+        ],
+        nested_type=[
+            *(
+                _entry(name, key, field("value", 2, kind, type_name=".every.Color" if kind == "enum" else None))
+                for name, (key, kind) in maps.items()
+            ),
+            _entry("at_keys", "int64", field("value", 2, "message", type_name=".google.protobuf.Timestamp")),
+            _entry("empties", "string", field("value", 2, "message", type_name=".every.Blank")),
+        ],
+    )
+    outer = DescriptorProto(
+        name="Outer",
+        field=[field("news", 2, "message", repeated=True, type_name=".every.New"), field("one", 1, "message", type_name=".every.New")],
+    )
+    blank, shell = (
+        DescriptorProto(name="Blank"),
+        DescriptorProto(name="Shell", field=[field("blank", 1, "message", type_name=".every.Blank")]),
+    )
+    pool.Add(
+        FileDescriptorProto(
+            name="every/new.proto",
+            package="every",
+            syntax="proto3",
+            dependency=["google/protobuf/timestamp.proto", "google/protobuf/duration.proto"],
+            message_type=[new, blank, outer, shell],
+            enum_type=[color],
+        )
+    )
+    closed = [
+        EnumDescriptorProto(name=name, value=[EnumValueDescriptorProto(name=f"{name}_{number}", number=number) for number in numbers])
+        for name, numbers in (("Kind", (5, 1)), ("Sort", (0, 1)))
+    ]
+    defaults = {"bool": "true", "string": "é", "bytes": "\\377x", "float": "0.1", "double": "-inf", "uint64": str(2**64 - 1)}
+    part = DescriptorProto(
+        name="Part", field=[field("needed", 1, "int32", label=FieldDescriptorProto.LABEL_REQUIRED), field("text", 2, "string")]
+    )
+    old = DescriptorProto(
+        name="Old",
+        field=[
+            *(field(f"d_{kind}", number, kind, default_value=defaults.get(kind, "7")) for number, kind in enumerate(SCALARS, 1)),
+            field("kind", 20, "enum", type_name=".every.Kind"),
+            field("kinds", 21, "enum", repeated=True, type_name=".every.Kind"),
+            field("chosen", 22, "enum", type_name=".every.Kind", default_value="Kind_1"),
+            field("part", 23, "message", type_name=".every.Part"),
+            field("parts", 24, "message", repeated=True, type_name=".every.Part"),
+            field("grouped", 25, "group", type_name=".every.Part"),
+            field("groups", 26, "group", repeated=True, type_name=".every.Part"),
+            field("by_kind", 27, "message", repeated=True, type_name=f".every.Old.{_entry_name('by_kind')}"),
+            field("either", 28, "message", type_name=".every.Part", oneof_index=0),
+            field("other", 29, "string", oneof_index=0),
+            field("packed", 30, "sint64", repeated=True, options=FieldOptions(packed=True)),
+        ],
+        nested_type=[_entry("by_kind", "string", field("value", 2, "enum", type_name=".every.Sort"))],
+        oneof_decl=[OneofDescriptorProto(name="of_two")],
+    )
+    extendable = DescriptorProto(
+        name="Extendable",
+        field=[field("id", 1, "int32"), field("inner", 2, "message", type_name=".every.Extendable.Inner")],
+        nested_type=[DescriptorProto(name="Inner", field=[field("s", 1, "string")])],
+        extension_range=[DescriptorProto.ExtensionRange(start=77, end=2000)],
+    )
+    pool.Add(
+        FileDescriptorProto(
+            name="every/old.proto",
+            package="every",
+            syntax="proto2",
+            message_type=[old, part, extendable],
+            enum_type=closed,
+            extension=[field("more", 77, "message", extendee=".every.Extendable", type_name=".every.Part")],
+        )
+    )
+    return pool
+
+
+def _entry_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_")) + "Entry"
+
+
+def _entry(name: str, key: str, value: Any) -> Any:
+    return DescriptorProto(name=_entry_name(name), field=[field("key", 1, key), value], options=MessageOptions(map_entry=True))
+
+
+def every_kind(name: str) -> Any:
+    """Return the class of a message that has what types.All and types.Old lack."""
+    return GetMessageClass(_every().FindMessageTypeByName(name))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from levada.errors import SerializationError
+from levada.formats.protobuf_columns import ProtobufDecoder, has_steps
 from levada.formats.protobuf_schema import (
     DECODE_ERRORS,
     DURATION,
@@ -20,9 +21,10 @@ from levada.formats.protobuf_schema import (
     entry_of,
     is_map,
     is_repeated,
+    names_of,
 )
 from levada.formats.reading import Decoder, Format, MalformedError, Read, RowDecoder
-from levada.registry.wire_format import HEADER_SIZE, locate_message
+from levada.registry.wire_format import HEADER_SIZE, locate_message, message_path
 
 Convert = Callable[[Any], Any]
 
@@ -48,7 +50,12 @@ class ProtobufFormat(Format):
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder."""
         read, built = message_reader(self.message), self.kind
-        return RowDecoder(_behind_header(read, self.message) if self.has_header else read, built if kind is None else kind, built)
+        wanted = built if kind is None else kind
+        one_by_one = RowDecoder(_behind_header(read, self.message) if self.has_header else read, wanted, built)
+        if not has_steps(built):
+            return one_by_one
+        prefix = message_path(self.message.path()) if self.has_header else None
+        return ProtobufDecoder(one_by_one, self.message.descriptor, built, wanted, prefix)
 
 
 def _behind_header(read: Read, message: MessageType) -> Read:
@@ -129,7 +136,7 @@ def _single(one: Any) -> Convert | None:
 
 
 def _enum(kind: Any) -> Convert:
-    names: Mapping[int, str] = {number: value.name for number, value in kind.values_by_number.items()}
+    names = names_of(kind)
     return lambda number: names.get(number) or f"{UNKNOWN_LABEL}{kind.name}_{number}"
 
 

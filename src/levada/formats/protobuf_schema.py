@@ -12,7 +12,7 @@ import pyarrow as pa
 from levada.errors import ConfigError
 
 try:
-    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor import FieldDescriptor as FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import DecodeError, EncodeError
@@ -184,6 +184,16 @@ def single_kind(one: Any, where: str = "", within: tuple[str, ...] = ()) -> pa.D
 def is_repeated(one: Any) -> bool:
     """Whether a field is a list or a map. protobuf before 6 has no attribute is_repeated; later versions have no label."""
     return bool(one.is_repeated) if hasattr(one, "is_repeated") else one.label == one.LABEL_REPEATED
+
+
+def is_required(one: Any) -> bool:
+    """Whether proto2 requires a field. protobuf before 6 has no attribute is_required; later versions have no label."""
+    return bool(one.is_required) if hasattr(one, "is_required") else one.label == one.LABEL_REQUIRED
+
+
+def names_of(kind: Any) -> dict[int, str]:
+    """Return the names of an enum's numbers. The last one counts of several names of a number."""
+    return {number: value.name for number, value in kind.values_by_number.items()}
 
 
 def class_of(message: Any) -> Any:
