@@ -270,6 +270,15 @@ def test_what_is_rare_is_read_value_by_value(data: bytes) -> None:
     check("types.All", [b"\x10\x07", data, None, b"", data, b"\x10\x08"])
 
 
+def test_required_fields_that_are_missing_beside_a_map_are_named() -> None:
+    value = b"\xe2\x01\x00\xda\x01\x03\n\x01a\xc2\x01\x00\xc2\x01\x00"
+    check("every.Old", [value, b""])
+    fast, _ = both("every.Old")
+    fault = fast.decode(pa.array([value], pa.binary())).fault
+    assert fault is not None
+    assert fault.reason == "no every.Old: it lacks parts.needed, either.needed"
+
+
 def test_a_map_has_each_key_once_whatever_its_keys_are() -> None:
     for name in ("by_int", "by_flag", "by_wide"):
         keys = [False, True] if name == "by_flag" else list(range(1, 101))
