@@ -158,7 +158,10 @@ def refused(api: str, code: int, text: str, names: Mapping[ResourceType, str]) -
 
 
 def needed(api: str, code: int, names: Mapping[ResourceType, str]) -> str:
-    """Return a text with the missing operation and the resource; "" if the code is not an authorization error. names: as in refused()."""
+    """Return a text with the missing operation and the resource. names: as in refused().
+
+    "" if the code is not an authorization error for a resource that the API needs, or if the API is unknown.
+    """
     for resource_type, need in NEEDS.get(api, {}).items():
         if CODES[resource_type] == code:
             operations = " or ".join(operation.name for operation in need.operations)

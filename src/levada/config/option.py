@@ -119,7 +119,10 @@ def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
 
 
 def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
-    """Declare free text that can be encoded as UTF-8. Errors about a secret text do not quote it. doc, aliases: as for integer()."""
+    """Declare free text of at most LONGEST_TEXT bytes in UTF-8. default: None if the option may be unset. doc, aliases: as for integer().
+
+    secret: whether errors and logs must not quote it.
+    """
 
     def read(value: Any) -> str | None:
         if value is None and default is None:
@@ -317,7 +320,7 @@ def function(
 
 
 def objects(doc: str, base: type, *, advice: str = "class names are not looked up") -> Any:
-    """Declare a list of instances of a class. Text is refused, so that no configuration file can name code to run."""
+    """Declare a list of instances of a class, or one instance. Text is refused, so that no configuration file can name code to run."""
 
     def read(value: Any) -> tuple[Any, ...]:
         items = (value,) if isinstance(value, base) else value

@@ -57,7 +57,9 @@ class Slots:
         self._sink = sink
 
     def last_entry(self, at: TopicPartition | None = None, timeout_s: float | None = None, *, stable: bool = True) -> Entry | None:
-        """Read the ledger when no open transaction can change it. Raises TimeoutError if one stays open.
+        """Return the ledger's newest entry, read when no open transaction can change it; None if there is no entry.
+
+        Raises TimeoutError if a transaction stays open; CorruptRecordError and IllegalStateError like ledger.read().
 
         at: the partition of the ledger's offset. None if it is not known; then a pending first entry is not waited for. stable: False to
         read the committed offsets without waiting for open transactions.

@@ -16,8 +16,8 @@ _LATEST_S: Final = 1e15
 def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str, str]) -> OAuthToken:
     """Call a program's provider: a function, or an object with token() and optionally extensions(), like in other clients.
 
-    finish: waits for a result if it is an awaitable, and returns it. Raises TokenError: retriable after an error of the network (OSError),
-    not retriable after other errors.
+    finish: waits for a result if it is an awaitable, and returns it. Raises the provider's own KafkaError as it is. After other errors
+    it raises TokenError: retriable after an error of the network (OSError), otherwise not, also if the result is not a token.
     """
     function = getattr(provider, "token", provider)
     try:
@@ -38,7 +38,10 @@ def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str,
 
 
 def checked(token: OAuthToken, now_s: float) -> tuple[float | None, OAuthToken]:
-    """Return the seconds until a token expires, None if its expiry is not known; and the token. Raises TokenError if it is not valid."""
+    """Return the seconds until a token expires, None if its expiry is not known; and the token.
+
+    Raises TokenError: retriable if the token has expired, not retriable if it is invalid.
+    """
     if fault := _wrong_type(token) or oauthbearer.fault_of(token.value, token.extensions):
         raise TokenError(f"the token cannot be sent: {fault}")
     try:

@@ -34,7 +34,9 @@ def _tracer(provider: TracerProvider | None) -> Tracer:
 
 
 class ProducerTracing(ProducerInterceptor):
-    """Makes a span for each send(), from the call until the acknowledgement, and puts the span's context into the record's headers.
+    """Makes a span for each send(), and one for all rows of a send_arrow(), and puts the span's context into the headers of the records.
+
+    A span lasts from the call until the acknowledgement.
 
     Give each producer its own ProducerTracing, as the last of its `interceptors`. The new span is a child of the current span. The headers
     may already have a context, for example if a consumed record is sent on. Then the new span gets a link to that context, and the new
@@ -92,7 +94,7 @@ class ProducerTracing(ProducerInterceptor):
         self._end(pairs_of(headers), attributes, error)
 
     def close(self) -> None:
-        """End the spans of records without an acknowledgement call, for example if a later interceptor has removed their context."""
+        """End the spans for which no acknowledgement was reported, for example because a later interceptor has removed their context."""
         while self._open:
             self._open.popitem()[1].end()
 

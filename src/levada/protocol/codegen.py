@@ -54,9 +54,9 @@ def encode_parts(message: Message, version: int, parts: list[Bytes]) -> None:
 def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M, int]:
     """Decode the message that starts at position `offset` of `data`; return the message and the position after it.
 
-    Fields with record batches are views of `data`. Raises TruncatedError if the bytes end too early, another ProtocolError if they violate
-    the format, and UnsupportedVersionError if the API has no such version. The garbage collector does not track the decoded structs, see
-    levada.protocol.untracked.
+    Record batches are views of `data`, or bytes if there is no global interpreter lock. Raises TruncatedError if the bytes end too early,
+    another ProtocolError if they violate the format, and UnsupportedVersionError if the API has no such version. The garbage collector does
+    not track the decoded structs, see levada.protocol.untracked.
     """
     decoder = _decoders.get((cls, version)) or _new_decoder(cls, version)
     return decoder(data, offset, len(data))

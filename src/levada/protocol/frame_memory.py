@@ -32,7 +32,10 @@ class FrameMemory:
         """The time from which review() has work to do, in ms."""
 
     def keep(self, buffer: bytearray) -> None:
-        """Keep a buffer for take(), even if views of it still exist. If a limit is exceeded, the oldest buffers are dropped."""
+        """Keep a buffer for take(), even if views of it still exist. If a limit is exceeded, the oldest buffers are dropped.
+
+        The buffer is not kept if it is smaller than LEAST_BYTES or larger than MOST_BYTES, or if this is the first call since review().
+        """
         if not LEAST_BYTES <= len(buffer) <= MOST_BYTES:
             return
         if not self._is_used:
@@ -46,7 +49,10 @@ class FrameMemory:
             self._bytes -= len(self._kept.popleft())
 
     def take(self, size: int) -> bytearray | None:
-        """Return a kept buffer of at least `size` bytes of which no view exists any more; None if there is no such buffer."""
+        """Return a kept buffer of `size` to LEAST_SHARE x `size` bytes of which no view exists any more, and no longer keep it.
+
+        None if there is no such buffer.
+        """
         for at, buffer in enumerate(self._kept):
             if size <= len(buffer) <= size * LEAST_SHARE and _is_unseen(buffer):
                 del self._kept[at]

@@ -12,8 +12,9 @@ which the field is a tagged field (with number `tag`), not in line. If a version
 an error if such a field has another value, unless it is `ignorable`.
 
 Every field has a default: the given one; otherwise null if the field is nullable in all its versions; otherwise zero, empty or a new
-struct. Instances have slots, a keyword-only constructor, `==`, and a repr without payloads and `secret` fields. Arrays are lists. Records
-are bytes-like or None; after decoding they are a memoryview of the input, or bytes if there is no global interpreter lock.
+struct, but null for records. Instances have slots, a keyword-only constructor, `==`, and a repr that hides `secret` fields and values of
+more than 32 bytes. Arrays are lists. Records are bytes-like or None; after decoding they are a memoryview of the input, or bytes if there
+is no global interpreter lock.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Keeps the structs of large messages out of the garbage collector.
 
-CPython counts new containers, and after every 700 it visits all young ones; containers that survive are visited again later. A large
-message is thousands of structs and lists that are made at once, and none of them is garbage. With 10,000 partitions of metadata the
-collector would take two thirds of the decoding time. So decoded structs are untracked. A decoded struct refers only to its own parts, so it
-cannot be part of a cycle, like the tuples of numbers that CPython itself untracks. It is freed with its last reference, like every object.
-Code that makes a cycle of structs has to break the cycle itself.
+CPython counts new containers, and after every 700 (more in newer versions) it visits all young ones; containers that survive are visited
+again later. A large message is thousands of structs and lists that are made at once, and none of them is garbage. With 10,000 partitions of
+metadata the collector would take two thirds of the decoding time. So decoded structs are untracked. A decoded struct refers only to its own
+parts, so it cannot be part of a cycle, like the tuples of numbers that CPython itself untracks. It is freed with its last reference, like
+every object. Code that makes a cycle of structs has to break the cycle itself.
 
 No setting of the collector is changed: it still runs, but has less to visit.
 

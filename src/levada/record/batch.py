@@ -189,7 +189,8 @@ class RecordBatch:
     def walker_at(self, offset: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return the walker that pause() has stored if it is not beyond `offset`, otherwise a new walker. max_bytes: see payload().
 
-        So the records of a batch are read only once, even if a consumer takes them in several portions.
+        So the records of a batch are read only once, even if a consumer takes them in several portions. The stored walker is removed even
+        if a new one is returned.
         """
         paused, self._paused = self._paused, None
         return paused[0] if paused is not None and paused[1] <= offset else self.walker(max_bytes)
@@ -224,8 +225,8 @@ class RecordBatch:
     ) -> list[AnyRecord]:
         """Return the records with offsets from `start` up to, not including, `end`, as ConsumerRecords; at most `limit` records.
 
-        end, limit: None for no limit. max_bytes: see payload(). A call that begins where the previous call ended does not read the
-        records before `start` again.
+        Returns [] for a control batch. Raises CorruptRecordError. end, limit: None for no limit. max_bytes: see payload(). A call that
+        begins where the previous call ended does not read the records before `start` again.
         """
         if self.is_control:
             return []
@@ -241,7 +242,7 @@ class RecordBatch:
     def control_type(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> int | None:
         """Return the type of a control batch: 0 abort, 1 commit, 2 leader change, and so on. max_bytes: see payload().
 
-        None if this is not a control batch, or if compaction has removed its record.
+        None if this is not a control batch, or if compaction has removed its record. Raises CorruptRecordError.
         """
         if not self.is_control or not self.records_count:
             return None

@@ -52,12 +52,15 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """Compress `data`. level: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390); None for Kafka's default level of the codec."""
+    """Return `data` compressed. With Codec.NONE, return `data` itself.
+
+    level: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390); None for Kafka's default level of the codec. snappy has no levels.
+    """
     return _COMPRESS[codec](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
-    """Decompress all of `data`.
+    """Return all of `data` decompressed. With Codec.NONE, return `data` itself, whatever its size.
 
     Raises DecompressionError if the data are invalid, if other bytes follow them, or if the result is larger than `max_bytes`.
     """
@@ -80,7 +83,10 @@ _STEP = 1 << 20
 
 
 class _Output:
-    """Counts decompressed bytes and collects them in one growing buffer. joined() returns this buffer without a second copy."""
+    """Collects decompressed bytes, and raises DecompressionError when they exceed max_bytes.
+
+    The bytes are in one growing buffer, which joined() returns without a second copy. codec, data: for the error.
+    """
 
     def __init__(self, codec: Codec, data: Buffer, max_bytes: int) -> None:
         self._codec = codec
@@ -275,7 +281,10 @@ def _lz4_fast_blocks(view: memoryview) -> Iterator[tuple[int, Buffer]]:
 
 
 def _lz4_slow_blocks(data: Buffer, level: int | None) -> Iterator[tuple[int, Buffer]]:
-    """Yield the size field and the bytes of each block. The library has these levels for frames only, whose blocks have checksums."""
+    """Yield the size field and the bytes of each block, without the block's checksum.
+
+    The library offers compression levels only for whole frames, and adds a checksum to each block of a frame.
+    """
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     frame = memoryview(compressor.finish())

@@ -30,7 +30,10 @@ def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
 
 
 def offset_after_last_batch(data: Buffer) -> int:
-    """Return the offset after all complete batches, read from their headers; UNKNOWN_OFFSET if the headers do not have it."""
+    """Return the offset after all complete batches, read from their headers.
+
+    UNKNOWN_OFFSET if there is no complete batch, or if a header is corrupt.
+    """
     view, at, after = memoryview(data), 0, UNKNOWN_OFFSET
     try:
         while (found := _batch_at(view, at)) is not None:
@@ -51,7 +54,7 @@ def is_cut(data: Buffer) -> bool:
 
 
 def _batch_at(view: memoryview, at: int) -> tuple[int, int, int] | None:
-    """Return base offset, size in bytes and magic of the batch, or message, at a position. None if it is incomplete.
+    """Return base offset, size in bytes and magic of the batch, or message, at a position. None if it is incomplete, or at the end.
 
     Raises CorruptRecordError.
     """

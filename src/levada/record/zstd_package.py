@@ -1,4 +1,4 @@
-"""zstd by the package zstandard. Its decompressors are reused, and one call decompresses a frame into one buffer."""
+"""zstd by the package zstandard. Decompressors are reused, and one call decompresses a small frame into one buffer."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Unpacker:
         self._options = {int(zstd.DecompressionParameter.window_log_max): window_log}
 
     def parts(self, frame: memoryview, bound: int, at_once: int) -> Iterator[bytes]:
-        """Yield the contents of a frame in parts."""
+        """Yield the contents of a frame in parts. bound and at_once have no effect. Raises EOFError if the frame is cut short."""
         decompressor = zstd.ZstdDecompressor(options=self._options)  # Serves for one frame only.
         rest: memoryview | bytes = frame
         while not decompressor.eof:

@@ -1,6 +1,6 @@
-"""Converts record batches, and JSON in values, to and from Arrow columns. Only this package and the Spark connector import pyarrow.
+"""Converts record batches, and JSON in values, to and from Arrow columns.
 
-Names are imported at first use, because only writing needs pyarrow.compute, whose import takes longer than a first read.
+Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder does not import it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,10 @@ PLACE = ("topic", "partition", "offset")
 
 
 class AcquiredColumns:
-    """Like ColumnDecoder, but its Arrow batches may have a column delivery_count of int32. The parameters are those of ColumnDecoder."""
+    """Like ColumnDecoder, but its Arrow batches may have a column delivery_count of int32. The parameters are those of ColumnDecoder.
+
+    Raises ValueError for an unknown column.
+    """
 
     def __init__(self, columns: Sequence[str], max_decompressed: int, *, text: Collection[str], null_bad_text: bool) -> None:
         if (unknown := [column for column in columns if column not in ACQUIRED_COLUMNS]) != []:

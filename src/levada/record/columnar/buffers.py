@@ -55,7 +55,10 @@ def _repeated(value: str, rows: int) -> pa.Array:
 
 
 class Memory:
-    """Memory that grows by doubling and becomes an Arrow buffer. fill: the value of new bytes; None does not set them. most: bytes."""
+    """Memory that at least doubles when it grows, and becomes an Arrow buffer.
+
+    fill: the value of new bytes; None does not set them. most: the most bytes.
+    """
 
     def __init__(self, fill: int | None = None, most: int = _MAX_INT64) -> None:
         self._buffer = pa.allocate_buffer(0, resizable=True)
@@ -65,7 +68,8 @@ class Memory:
     def reserve(self, size: int, growth: float = 1.0) -> memoryview:
         """Grow to at least `size` bytes in total; return a view of all bytes. Views from earlier calls are invalid afterwards.
 
-        growth: how many times `size` is expected in the end. Unused memory costs nothing, but moving data to larger memory does.
+        growth: the expected final size divided by `size`. Memory for the final size, and at least twice the old size, is reserved at once:
+        unused memory costs nothing, but moving data to larger memory later does.
         """
         old = self._buffer.size
         if size > old or not old:

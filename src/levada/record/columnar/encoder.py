@@ -63,7 +63,10 @@ class _Open:
 
 
 class _Encoder:
-    """Writes sorted rows to batches. A batch stays open from piece to piece of the input until it is full."""
+    """Writes sorted rows to batches. A batch stays open from piece to piece of the input.
+
+    It ends when it is full, when the sticky partition changes to another, or when the open batches may need too much memory.
+    """
 
     def __init__(self, codec: Codec, level: int | None, batch_size: int) -> None:
         self._codec = codec

@@ -207,7 +207,10 @@ def _entry(kind: pa.DataType, name: str, path: str, first: int, count: int) -> P
 
 
 class _Column:
-    """The memory of one column of the reader. Each batch begins with as much memory as the last one used."""
+    """The memory of one column of the reader.
+
+    Text and array elements begin with as much memory per byte of JSON as in the last batch, and a little more.
+    """
 
     def __init__(self, entry: Plan, kind: pa.DataType, text_share: float, row_share: float) -> None:
         """text_share: bytes of text expected per byte of JSON. row_share: the same for rows, if the column is an array's."""

@@ -97,7 +97,7 @@ def _large(values: pa.Array) -> pa.Array:
 
 
 def to_int64(array: pa.Array) -> pa.Array:
-    """Return integers as int64."""
+    """Return integers as int64. A uint64 of 2^63 or more becomes OUT_OF_RANGE."""
     numbers = _write_out(*unwrap(array))
     if pa.types.is_uint64(numbers.type):
         wrapped = numbers.cast(options=pc.CastOptions(pa.int64(), allow_int_overflow=True))
@@ -106,7 +106,10 @@ def to_int64(array: pa.Array) -> pa.Array:
 
 
 def to_milliseconds(array: pa.Array) -> pa.Array:
-    """Return timestamps, dates, or integers in milliseconds as int64 milliseconds since the epoch. Finer units are truncated."""
+    """Return timestamps, dates, or integers in milliseconds as int64 milliseconds since the epoch.
+
+    Finer units are truncated. A number or time that does not fit becomes OUT_OF_RANGE.
+    """
     times = _write_out(*unwrap(array))
     if pa.types.is_integer(times.type) or pa.types.is_null(times.type):
         return to_int64(times)
@@ -120,7 +123,7 @@ def to_milliseconds(array: pa.Array) -> pa.Array:
 def to_headers(array: pa.Array) -> pa.Array:
     """Return headers as large_list<struct<key, value>>.
 
-    array: a list of structs of any layout, or a map. A null list becomes an empty one.
+    array: a list of structs of any layout, or a map. A null list becomes an empty list or stays null: both mean no headers.
     """
     indices, lists = unwrap(array)
     if pa.types.is_null(lists.type):

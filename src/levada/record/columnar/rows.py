@@ -31,7 +31,10 @@ _SIZES = "sizes"
 
 
 def open_reader(data: Any) -> pa.RecordBatchReader:
-    """Return a reader of any data that has Arrow's C data or stream interface; raises SerializationError for other data."""
+    """Return a reader of any data that has Arrow's C data or stream interface.
+
+    Raises SerializationError for other data, and for data that is not a table with named columns.
+    """
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, (pa.Table, pa.RecordBatchReader)):
@@ -55,7 +58,10 @@ def _way_to_arrow(data: Any) -> str:
 
 
 def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
-    """Raise SerializationError if a column is missing or ambiguous, or has a type that its role cannot take. used: column names by role."""
+    """Raise SerializationError if a column is missing or ambiguous, or has a type that its role cannot take or pyarrow cannot convert.
+
+    used: column names by role.
+    """
     for role, name in used.items():
         at = columns.get_all_field_indices(name)
         if len(at) != 1:

@@ -33,7 +33,7 @@ class PartitionRows(NamedTuple):
     """Rows of one piece that go to one partition, in order, and the writer of these rows.
 
     rows: their numbers in the input. sizes: for each row of the piece, the most bytes that a batch with this row alone takes.
-    is_left: whether the sticky partition has changed from this partition to another.
+    is_left: whether the sticky partition has changed from this partition to another in this piece.
     """
 
     partition: int
@@ -75,7 +75,10 @@ class PartitionChoice(NamedTuple):
     user_code: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def choose(self, keys: pa.Array | None, key: tuple[Any, Any, Any, int], partitions: memoryview) -> None:
-        """Set `partitions` where it is UNASSIGNED. key: the parts of `keys` for BinaryColumn, see binary_parts()."""
+        """Set `partitions` where it is UNASSIGNED. Rows for the sticky partition stay UNASSIGNED.
+
+        keys: None if there is no key column. key: the parts of `keys` for BinaryColumn, see binary_parts().
+        """
         if self.choose_rows is None:
             if self.hash_keys:
                 partitions_for_keys(*key, self.partition_count, partitions)
@@ -105,7 +108,8 @@ def sort_columns(
     null, `choice` says where. Rows of a partition keep their order. A null timestamp becomes now_ms. common_headers: added to the headers
     of every row.
     The iterator adds rejected rows to the list, which is complete when the iterator ends.
-    Raises SerializationError, at once, for a column that is missing or whose type does not become bytes in one obvious way.
+    Raises SerializationError, at once, for data that is not Arrow data, and for a column that is missing, has the name of another column,
+    or has a type that its role cannot take, for example because there are several ways to make bytes of it.
     """
     reading = nullcontext if isinstance(data, pa.Table | pa.RecordBatch) else choice.user_code
     with reading():
@@ -119,7 +123,7 @@ def sort_columns(
 
 
 class _Sorter:
-    """Sorts the rows of each piece into partitions. The sticky partition does not change between pieces."""
+    """Sorts the rows of each piece into partitions. The sticky partition and the bytes that may still go there stay between pieces."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> by
     """Return a producer's batch as a message set, for a broker that supports only Produce version 2 or older.
 
     magic: 0 or 1; with 0, the timestamps are lost. level: the compression level; None for the default. Raises UnsupportedRecordFormatError
-    if the batch has headers, zstd, or the id of an idempotent or transactional producer.
+    if the batch has headers, zstd, or the id of an idempotent or transactional producer, or is a control batch.
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets are of magic 0 or 1, got {magic!r}")
@@ -58,8 +58,8 @@ def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offse
 def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytearray:
     """Return all complete batches in `data` as batches of magic 2, with the same codec. Batches of magic 2 are not changed.
 
-    Messages of magic 0 get the timestamp -1. Raises CorruptRecordError, and DecompressionError if a batch takes more than `max_bytes` after
-    decompression.
+    Messages of magic 0 get the timestamp -1. Raises CorruptRecordError, DecompressionError if a batch takes more than `max_bytes` after
+    decompression, and UnsupportedRecordFormatError if a message set spans more offsets than a batch can.
     """
     found = bytearray()
     for batch in read_batches(data):
