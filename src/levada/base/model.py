@@ -26,10 +26,11 @@ MOST_QUOTED = 3
 
 
 class Model(Generic[T]):
-    """The conversions of a model class. They raise SerializationError, which names the field, for a value that does not fit the model.
+    """The conversions of a model class. They raise SerializationError, with the library's reason, for a value that does not fit the model.
 
     model: a pydantic model or pydantic dataclass; or a dataclass, msgspec.Struct, attrs class or TypedDict; or a union or a list of such
-    classes. Raises ConfigError if the library that converts it does not support it.
+    classes. Raises ConfigError if the library that converts it does not support it, and ImportError if it needs msgspec and that is not
+    installed.
     """
 
     def __init__(self, model: TypeForm[T]) -> None:

@@ -22,7 +22,7 @@ COMMON_NOT_YET = {
 
 
 class ClientConfig(SecurityConfig):
-    """Settings shared by producer, consumer and admin client."""
+    """Settings of KafkaClient, which producer, consumer, share consumer and admin client have, too."""
 
     WHO: ClassVar[str] = "a client"
     EXAMPLE: ClassVar[str] = "bootstrap_servers='host:9092'"

@@ -45,7 +45,7 @@ def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
 
 
 def write_string_head(value: int) -> bytes:
-    """Return the length field of a compact string of 127 bytes or more. value: the length of the string plus one."""
+    """Return the length field of a compact string of 16383 bytes or more. value: the length of the string plus one."""
     if value > MAX_STRING_BYTES + 1:
         raise ProtocolError(f"a string of {value - 1} bytes is longer than {MAX_STRING_BYTES}")
     return encode_uvarint(value)

@@ -24,7 +24,7 @@ _MODULUS = 2**64
 def rows_digest(records: pa.RecordBatch, topic: str = "") -> int:
     """Return the sum of the hashes of all rows, 0 to 2^64 - 1.
 
-    The order of the columns does not matter, only their names; nulls are hashed, too.
+    Columns are hashed in the order of their names, so their order in `records` does not matter. Nulls are hashed, too.
     topic: hashed as one more column of every row.
     """
     if records.num_rows == 0:
