@@ -154,7 +154,7 @@ class _Decoder:
         """Write code that decodes a length or an element count into the variable n, together with the run before it.
 
         In flexible versions n is the length plus one, or 0 for null. classic: the struct code of the length in other versions. slow: the
-        function that decodes a length of more than one byte.
+        function that decodes a length of more than two bytes.
         """
         self.run.append(Slot("B" if self.flexible else classic, "n", self.out.path))
         self.flush()

@@ -2,8 +2,8 @@
 """Parses dates and times in JSON strings like a cast in Spark without a format.
 
 A date is a year of four digits, a month and a day; month and day have one or two digits, or are missing. A time follows after T or a space:
-hour, minute and second of one or two digits each. After the second a fraction may follow, then Z, an offset, or UTC or GMT with an offset.
-White space around the text is ignored. Years are 0001 to 9999.
+hour, minute and second of one or two digits each; the second, or minute and second, may be missing. After the second a fraction may follow,
+then Z, an offset, UTC or GMT, or UTC or GMT with an offset. White space around the text is ignored. Years are 0001 to 9999.
 """
 
 from __future__ import annotations
