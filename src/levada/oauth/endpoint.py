@@ -95,9 +95,9 @@ class TokenRequest:
 def fetch(request: TokenRequest, extensions: Mapping[str, str], clock: Clock) -> OAuthToken:
     """Request a token. extensions: the SASL extensions of the token.
 
-    Raises ConfigError for an address that is invalid or not allowed. Raises TokenError: retriable if no complete answer arrives within
-    DEADLINE_S, or if the status is 408, 425, 429 or 500 and above. Not retriable for other statuses, an answer without a token, a
-    certificate that is not accepted, and an unusable proxy.
+    Raises ConfigError for an address that is invalid or not allowed. Raises TokenError: retriable if no complete answer of at most
+    LARGEST_ANSWER bytes arrives within DEADLINE_S seconds, or if the status is 408, 425, 429, or 500 and above. Not retriable for other
+    statuses, an answer without a token, a certificate that is not accepted, an unusable proxy, and a form that cannot be made.
     """
     parts = checked_url(request.url, request.option)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": _FORM, "Cache-Control": "no-store"}

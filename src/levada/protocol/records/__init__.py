@@ -1,1 +1,1 @@
-"""What stands in the log and is no user's: control records, and the records the coordinators keep in their topics."""
+"""The records in logs that no user has written: control records, and the records that coordinators keep in their topics."""

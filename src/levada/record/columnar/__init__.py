@@ -1,4 +1,4 @@
-"""Converts record batches, and JSON in values, to and from Arrow columns.
+"""Converts record batches to and from Arrow columns, and reads JSON values into Arrow columns.
 
 Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder does not import it.
 """
