@@ -167,7 +167,7 @@ class RecordBatchBuilder:
         """Add a record, even if the batch then exceeds write_limit. Return the record's offset within the batch.
 
         Returns NO_MEMORY, and adds nothing, if the allowance is too small. timestamp: in ms since the epoch, -1 for none. Raises
-        IllegalStateError if the batch is built. If append() raises, also TypeError, ValueError or OverflowError, nothing has been added.
+        IllegalStateError if the batch is built. If it raises this, TypeError, ValueError or OverflowError, nothing has been added.
         """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")

@@ -1,6 +1,7 @@
 """Converts record batches to and from Arrow columns, and reads JSON values into Arrow columns.
 
-Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder does not import it.
+Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder needs it
+only for columns of text.
 """
 
 from __future__ import annotations
