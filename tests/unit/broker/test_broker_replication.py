@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import fetch_request, make_batch, only_partition, produce_request
+from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import NO_LEADER
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
@@ -41,6 +42,22 @@ def test_every_replica_has_what_was_produced_and_what_it_tells(trio: Trio) -> No
     assert [replica.log.high_watermark for replica in replicas] == [1, 1, 1]
     assert [replica.producers.epoch_of(7) for replica in replicas] == [0, 0, 0]
     assert len({id(replica.log) for replica in replicas}) == 3
+
+
+def test_I17_a_new_leader_remembers_the_producers_that_the_old_one_did() -> None:
+    wall_ms = 1_760_000_000_000
+    first = BrokerNode(node_id=1, wall_offset_ms=wall_ms)
+    second = BrokerNode(node_id=2, wall_offset_ms=wall_ms, cluster=first.cluster, faults=first.faults)
+    (partition,) = first.cluster.add(first.cluster.plan("t", 1, 2)).partitions
+    batch = make_batch(b"a", producer=(7, 0, 0))
+    partition.append(batch, wall_ms)
+    first.cluster.replicate(partition)
+    for node in (first, second):
+        node.advance(node.settings.log_retention_check_interval_ms)
+    assert [replica.producers.epoch_of(7) for replica in partition.replicas.values()] == [0, 0]
+    first.cluster.move_leader(partition, 3 - (partition.leader or 0))
+    assert partition.append(batch, wall_ms).base_offset == 0
+    assert partition.log.end_offset == 1
 
 
 def test_E7_acks_all_waits_until_every_replica_in_sync_has_the_batch(trio: Trio) -> None:

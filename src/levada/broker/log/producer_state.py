@@ -148,6 +148,12 @@ class ProducerStates:
         entry.coordinator_epoch = coordinator_epoch
         entry.timestamp = entry.last_write_ms = timestamp
 
+    def take_write_times(self, leader: ProducerStates) -> None:
+        """Note that the producers have written when the leader says, so that they expire on all replicas at the same time."""
+        for producer_id, entry in self._entries.items():
+            if (theirs := leader._entries.get(producer_id)) is not None:
+                entry.last_write_ms = theirs.last_write_ms
+
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
         """Remove producers that have written nothing since `before_ms` (producer.id.expiration.ms), in ms since the epoch. keep: ids of
         producers with an open transaction, which stay.

@@ -87,7 +87,8 @@ class Replica:
         else:
             self.truncate(common_end)
         for batch in read_batches(leader.log.read(self.log.end_offset, leader.log.size_bytes)):
-            self._copy(batch, now_ms)
+            self._copy(batch)
+        self.producers.take_write_times(leader.producers)
         self.log.advance_start(leader.log.start_offset)
         self.caught_up_ms, self.fetched_offset = now_ms, self.log.end_offset
 
@@ -141,11 +142,11 @@ class Replica:
                 return max(min(ours.end_offset, theirs.end_offset), 0)
             epoch = ours.epoch
 
-    def _copy(self, batch: RecordBatch, now_ms: int) -> None:
+    def _copy(self, batch: RecordBatch) -> None:
         if batch.partition_leader_epoch > self.epochs.current:
             self.epochs.begin(batch.partition_leader_epoch, batch.base_offset)
         self.log.copy(batch)
-        self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=now_ms)
+        self.recall(batch)
 
     def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
         """Update the producers and transactions for a batch. base_offset: the batch's base offset. now_ms: the time of the append."""
