@@ -210,8 +210,9 @@ def test_X8_offsets_of_a_group_are_altered_listed_and_deleted(admin: Any, topic:
     group, first, second = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)
     assert admin.list_consumer_group_offsets(group) == {}
     assert admin.list_consumer_group_offsets(group, [first]) == {first: None}
-    with pytest.raises(GroupError):
+    with pytest.raises(GroupError) as unknown:
         admin.delete_consumer_group_offsets(group, [first])
+    assert unknown.value.outcomes == {first: unknown.value}
 
     admin.alter_consumer_group_offsets(group, {first: 5, second: lv.OffsetAndMetadata(6, 2, "mine")})
     wanted = {first: lv.OffsetAndMetadata(5), second: lv.OffsetAndMetadata(6, 2, "mine")}

@@ -160,7 +160,7 @@ def describe_configs(
             _resource(one): Outcome(one.error_code, one.error_message, {entry.name: _entry(entry) for entry in one.configs})
             for one in response.results
         },
-        min_version=1 if synonyms else 0,
+        min_version=3 if documentation else 1 if synonyms else 0,
     )
     return carry_out(asked, resources, attempts, route=_knows, spawn=spawn)
 

@@ -16,7 +16,7 @@ from levada.client.requests.fan_out import Answer, Spawn, Whom
 from levada.client.requests.group_offsets import ON_COMMIT_ERROR, Committed, Waiting, commit_offsets, fetch_offsets, fetch_offsets_of_groups
 from levada.client.requests.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, broker_error
+from levada.errors import ConnectError
 from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -62,10 +62,7 @@ def alter_group_offsets(
 def delete_group_offsets(
     group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
 ) -> Flow[dict[TopicPartition, None]]:
-    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None.
-
-    An error of the whole group is raised at once, without outcomes of the partitions.
-    """
+    """Delete the committed offsets of a group for these partitions. Return a dict that maps each partition to None."""
     doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_GROUP_ERROR, attempts, OffsetDeleteRequest.NAME)
 
     def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:
@@ -74,8 +71,6 @@ def delete_group_offsets(
         except ConnectError as fault:
             return lost(doing, wanted, fault)
         code = response.error_code
-        if code and ON_GROUP_ERROR.reaction(code) is Reaction.RAISE:
-            raise broker_error(code, f"delete offsets of group '{group_id}'")
         parts = {
             TopicPartition(topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
         }

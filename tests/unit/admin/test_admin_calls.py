@@ -76,6 +76,15 @@ def test_X2_only_a_broker_itself_is_asked_for_its_settings() -> None:
     ]
 
 
+@pytest.mark.parametrize(("synonyms", "documentation", "version"), [(False, False, 0), (True, False, 1), (True, True, 3)])
+def test_X2_an_old_broker_is_not_asked_for_what_its_version_has_not(synonyms: bool, documentation: bool, version: int) -> None:
+    beside = Beside()
+    next(configs.describe_configs([TOPIC], attempts(), beside, synonyms=synonyms, documentation=documentation))
+    call = next(beside.started[0])
+    assert isinstance(call, Call)
+    assert call.min_version == version
+
+
 @pytest.mark.parametrize(
     ("is_default", "source", "known"),
     [(True, -1, ConfigSource.DEFAULT_CONFIG), (False, -1, ConfigSource.UNKNOWN), (False, 99, ConfigSource.UNKNOWN)],

@@ -135,6 +135,8 @@ def test_E12_one_partition_of_a_request_about_transactions_fails(client: Client,
 
 
 def test_E12_a_fault_of_one_partition_that_would_never_happen_is_refused(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="NONE is no error"):
+        bench.node.faults.fail_next("EndTxn", "NONE")
     with pytest.raises(ConfigError, match="one partition of EndTxn cannot fail; leave out topic="):
         bench.node.faults.fail_next("EndTxn", ErrorCode.NOT_COORDINATOR, topic="t")
     with pytest.raises(ConfigError, match="one partition of Produce cannot be carried out and fail"):

@@ -214,6 +214,7 @@ def test_nothing_is_acknowledged_that_nobody_has_acquired() -> None:
         ([(5, 4, [1])], True),
         ([(0, 4, [1]), (3, 5, [1])], True),
         ([(0, 4, [])], True),
+        ([(-1, 4, [1])], True),
         ([(0, 4, [1, 1])], True),
         ([(0, 0, [5])], True),
         ([(0, 0, [-1])], True),

@@ -166,7 +166,7 @@ class DelegationTokens:
 
 def _check_owner(token: Token, principal: str) -> None:
     if not token.may_be_changed_by(principal):
-        raise BrokerError(f"{principal} may not renew token {token.id}", code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+        raise BrokerError(f"{principal} may not renew or expire token {token.id}", code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
 
 
 def _shorter(longest_ms: int, wanted_ms: int) -> int:

@@ -140,10 +140,12 @@ class Faults:
         topic, partition: return the error only for this partition, in the next `times` requests that name it, and carry out the rest of
         these requests; without a topic, all partitions fail. error_code: a levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or
         its number (16). applied: carry out the request although it is answered with an error, as when an acknowledgement is lost inside
-        the cluster; not possible for a single partition. Raises ValueError for a code that Kafka does not have, ConfigError for an API
-        that cannot fail like this.
+        the cluster; not possible for a single partition. Raises ValueError for NONE and for a code that Kafka does not have,
+        ConfigError for an API that cannot fail like this.
         """
         code = ErrorCode.named(error_code)
+        if code is ErrorCode.NONE:
+            raise ValueError("NONE is no error")
         if topic is None:
             self._add(api, [Fault(error_code=code, applied=applied)] * times)
             return

@@ -36,16 +36,16 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, may_renew: bool
     """Convert the acknowledgement batches of one partition to acknowledgements, in order. may_renew: whether the request says that it
     renews locks.
 
-    Raises INVALID_REQUEST for batches that are not in order, for unknown types, for a wrong number of types, and for RENEW without
-    may_renew; INVALID_RECORD_STATE if a batch begins with the last offset of the batch before.
+    Raises INVALID_REQUEST for batches that are not in order or begin with a negative offset, for unknown types, for a wrong number of
+    types, and for RENEW without may_renew; INVALID_RECORD_STATE if a batch begins with the last offset of the batch before.
     """
     found: list[Acknowledgement] = []
     behind = -1
     for batch in batches:
+        if batch.first_offset > batch.last_offset or batch.first_offset < max(behind, 0):
+            raise _invalid(f"batch {batch.first_offset} to {batch.last_offset} is out of order")
         if batch.first_offset == behind:
             raise BrokerError(f"offset {behind} is acknowledged twice", code=ErrorCode.INVALID_RECORD_STATE)
-        if batch.first_offset > batch.last_offset or batch.first_offset < behind:
-            raise _invalid(f"batch {batch.first_offset} to {batch.last_offset} is out of order")
         found.extend(_runs(batch, may_renew=may_renew))
         behind = batch.last_offset
     return found
