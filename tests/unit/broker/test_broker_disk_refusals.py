@@ -86,6 +86,23 @@ def test_a_topic_that_cannot_be_kept_is_not_created(tmp_path: Path, what: str) -
         assert values(after.log()) == [b"v"]
 
 
+def test_settings_that_cannot_be_kept_do_not_take_effect(tmp_path: Path) -> None:
+    with kept(tmp_path) as bench:
+        cluster, topic = bench.node.cluster, bench.node.create_topic("t")
+        changed = topic.config.with_overrides({"retention.ms": "1"})
+        of_group = cluster.group_config("g").with_overrides({"consumer.session.timeout.ms": "50000"})
+        before = topic.config.retention_ms, cluster.group_config("g").consumer_session_timeout_ms
+        with full(lambda path: path.endswith("cluster.json.tmp")):
+            with pytest.raises(BrokerError, match="No space left"):
+                cluster.configure(topic, changed)
+            with pytest.raises(BrokerError, match="No space left"):
+                cluster.configure_group("g", of_group)
+        assert (topic.config.retention_ms, cluster.group_config("g").consumer_session_timeout_ms) == before
+        cluster.configure(topic, changed)
+        cluster.configure_group("g", of_group)
+        assert (topic.config.retention_ms, cluster.group_config("g").consumer_session_timeout_ms) == (1, 50_000)
+
+
 def test_topics_of_one_request_are_written_down_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with all those before it would take a disk minutes for a thousand, in which the broker answers nobody."""
     writes: list[str] = []

@@ -302,9 +302,14 @@ class Cluster:
         )
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """Replace a topic's settings and store them. Raises BrokerError if the disk fails."""
+        """Replace a topic's settings and store them. Raises BrokerError if the disk fails; the old settings stay in effect then."""
+        before = topic.config
         topic.configure(config, self._nodes_with_changes())
-        self._keep_topics()
+        try:
+            self._keep_topics()
+        except BrokerError:
+            topic.configure(before, self._nodes_with_changes())
+            raise
 
     def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
         """Replace the dynamic settings of a node or, if node_id is None, the cluster-wide defaults, which a node's own settings override.
@@ -343,9 +348,10 @@ class Cluster:
         return self._group_configs.get(group_id) or self._default_group_config
 
     def configure_group(self, group_id: str, config: GroupConfig) -> None:
-        """Replace the settings of a group."""
-        self._group_configs[group_id] = config
-        self._storage.keep_section(_GROUPS, {name: dict(known.overrides) for name, known in self._group_configs.items()})
+        """Replace the settings of a group and store them. Raises BrokerError if the disk fails; the old settings stay in effect then."""
+        configs = {**self._group_configs, group_id: config}
+        self._storage.keep_section(_GROUPS, {name: dict(known.overrides) for name, known in configs.items()})
+        self._group_configs = configs
 
     @property
     def configured_groups(self) -> list[str]:
