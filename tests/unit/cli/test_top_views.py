@@ -105,6 +105,21 @@ def test_a_consumer_that_commits_nothing_for_a_minute_is_marked() -> None:
     assert marked() == []
 
 
+def test_a_broker_that_is_down_is_named_as_long_as_it_has_replicas() -> None:
+    seen = watched(1, without=2)
+    assert cells(seen, "brokers")["2"] == {
+        "broker": 2,
+        "address": "down or removed",
+        "controller": None,
+        "leaders": 0,
+        "replicas": 16,
+        "out of sync": 16,
+    }
+    assert [line.key for line in view_of(("brokers",), seen).lines if line.is_bad] == ["2"]
+    assert health(seen)[0].startswith("broker 2 down or removed; 8 partitions without a leader; ")
+    assert "2 brokers, 8 topics" in health(seen)[0]
+
+
 def test_what_a_lost_broker_led_is_shown_as_last_seen_and_marked() -> None:
     seen = watched(1, 2, without=1)
     lines = {str(line.cells[0]): line for line in view_of(("topics", "orders"), seen).lines}
@@ -120,7 +135,7 @@ def test_what_a_lost_broker_led_is_shown_as_last_seen_and_marked() -> None:
         "trend": Trend((180.0,)),
     }
     assert health(seen)[1]
-    assert health(seen)[0].startswith("8 partitions without a leader; 16 partitions with replicas out of sync")
+    assert health(seen)[0].startswith("broker 1 down or removed; 8 partitions without a leader; 16 partitions with replicas out of sync")
 
 
 def test_a_group_leads_to_its_consumers_and_to_partitions() -> None:

@@ -22,7 +22,9 @@ class Look(NamedTuple):
 
 
 class BrokerRow(NamedTuple):
-    """A broker. leaders: number of partitions that it leads. replicas, out_of_sync: number of its replicas, and of those not in sync."""
+    """A broker. address: "" if it has replicas and is down or removed. leaders: number of partitions that it leads. replicas, out_of_sync:
+    number of its replicas, and of those not in sync.
+    """
 
     broker: int
     address: str
@@ -85,16 +87,18 @@ def frame(before: Look | None, now: Look, earlier: Look | None = None) -> Frame:
 
 def _brokers(now: Look) -> list[BrokerRow]:
     controller = now.cluster.controller
+    addresses = {node.id: node.address for node in now.cluster.nodes}
+    replicas = {broker for info in now.partitions for broker in info.replicas}
     return [
         BrokerRow(
-            node.id,
-            node.address,
-            controller is not None and node.id == controller.id,
-            sum(info.leader == node.id for info in now.partitions),
-            sum(node.id in info.replicas for info in now.partitions),
-            sum(node.id in info.replicas and node.id not in info.isr for info in now.partitions),
+            broker,
+            addresses.get(broker, ""),
+            controller is not None and broker == controller.id,
+            sum(info.leader == broker for info in now.partitions),
+            sum(broker in info.replicas for info in now.partitions),
+            sum(broker in info.replicas and broker not in info.isr for info in now.partitions),
         )
-        for node in now.cluster.nodes
+        for broker in sorted(replicas | addresses.keys())
     ]
 
 

@@ -194,9 +194,11 @@ def health(watched: Watched) -> tuple[str, bool]:
     if watched.look is None:
         return "waiting for the first answer", False
     seen, partitions = watched.frame(), watched.look.partitions
+    down = [str(row.broker) for row in seen.brokers if not row.address]
     offline = sum(info.leader < 0 for info in partitions)
     short = sum(len(info.isr) < len(info.replicas) for info in partitions)
     bad = [
+        *([f"broker {named(down)} down or removed"] if down else []),
         *([f"{counted(offline, 'partition')} without a leader"] if offline else []),
         *([f"{counted(short, 'partition')} with replicas out of sync"] if short else []),
         *([f"{counted(len(seen.faults), 'error')}"] if seen.faults else []),
@@ -205,7 +207,7 @@ def health(watched: Watched) -> tuple[str, bool]:
     flow = f"{sum(rates):,.0f} records/s in, " if rates else ""
     counts = ", ".join(
         counted(number, noun)
-        for number, noun in ((len(seen.brokers), "broker"), (len(seen.topics), "topic"), (len(partitions), "partition"))
+        for number, noun in ((len(seen.brokers) - len(down), "broker"), (len(seen.topics), "topic"), (len(partitions), "partition"))
     )
     return "; ".join([*bad, f"{flow}{sum(row.lag for row in seen.groups):,} behind", counts]), bool(bad)
 
@@ -361,9 +363,9 @@ def _brokers(watched: Watched, look: Look) -> View:
     lines = [
         Line(
             str(row.broker),
-            (row.broker, row.address, "yes" if row.controller else None, row.leaders, row.replicas, row.out_of_sync),
+            (row.broker, row.address or "down or removed", "yes" if row.controller else None, row.leaders, row.replicas, row.out_of_sync),
             ("brokers", str(row.broker)),
-            is_bad=row.out_of_sync > 0,
+            is_bad=row.out_of_sync > 0 or not row.address,
         )
         for row in watched.frame().brokers
     ]
