@@ -208,9 +208,12 @@ def test_a_cluster_with_a_broker_that_dies_is_seen() -> None:
     assert [info.topic for info in then.partitions] == ["orders"] * 6
 
 
-def test_the_program_shows_a_real_cluster_and_ends_by_ctrl_c(embedded: EmbeddedKafka) -> None:
-    embedded.create_topic("on-the-screen", partitions=2)
-    command = ["-m", "levada.cli", "top", "-b", embedded.bootstrap_servers, "-i", "0.1"]
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("kafka44", marks=pytest.mark.kafka)])
+def test_the_program_shows_a_real_cluster_and_ends_by_ctrl_c(broker: str, request: pytest.FixtureRequest) -> None:
+    kafka = request.getfixturevalue(broker)
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_topics([lv.NewTopic("on-the-screen", 2, 1)])
+    command = ["-m", "levada.cli", "top", "-b", kafka.bootstrap_servers, "-i", "0.1"]
     program = pexpect.spawn(sys.executable, command, dimensions=(24, 80), timeout=60, encoding="utf-8")
     program.expect("records/s in")
     program.send("\x03")
