@@ -7,6 +7,7 @@ import os
 import struct
 import tracemalloc
 from collections.abc import Iterator
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -79,7 +80,8 @@ def test_Z6_the_limit_counts_all_frames() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"write_checksum": True}, {"write_content_size": False}])
 def test_Z6_a_frame_that_is_cut_short_or_damaged_is_corrupt(options: dict[str, Any]) -> None:
-    packed = zstandard.ZstdCompressor(**options).compress(os.urandom(50) + bytes(50))
+    # Always the same data: with others, the last byte of the frame may be the zero that is appended below.
+    packed = zstandard.ZstdCompressor(**options).compress(Random(1).randbytes(50) + bytes(50))
     for length in range(len(packed)):
         with pytest.raises(DecompressionError, match="zstd: "):
             decompress(Codec.ZSTD, packed[:length])
