@@ -36,9 +36,9 @@ from levada.registry import (
     RegistryUnavailableError,
     Schema,
     SchemaReference,
+    objects,
 )
 from levada.registry.glue import client as glue_client
-from levada.registry.glue import serializers as glue_serializers
 from levada.registry.glue.wire_format import HEADER_SIZE
 from levada.registry.wire_format import header
 from levada.testing import EmbeddedKafka
@@ -325,14 +325,14 @@ def test_each_question_is_asked_once(glue: GlueService) -> None:
 
 def test_what_is_kept_is_bounded(glue: GlueService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glue_client, "MOST_KEPT", 2)
-    monkeypatch.setattr(glue_serializers, "MOST_KEPT", 2)
+    monkeypatch.setattr(objects, "MOST_KEPT", 2)
     registry = GlueSchemaRegistry(glue)
     read = GlueDeserializer(registry)
     for name in ("a", "b", "c"):
         written = GlueSerializer(registry, JSON_ORDER, schema_name=name)({})
         assert written is not None
         assert read(written) == {}
-    assert (len(registry._schemas), len(registry._ids), len(read._compiled)) == (2, 2, 1)
+    assert (len(registry._schemas), len(registry._ids), len(read._read._known)) == (2, 2, 1)
 
 
 def test_without_registering_the_schema_must_be_there(glue: GlueService) -> None:
@@ -452,9 +452,9 @@ def test_errors_of_the_real_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (copy._registry_name, copy._url) == ("shop", URL)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    nobody = {"region_name": "eu-west-1", "endpoint_url": "http://127.0.0.1:1", "config": Config(retries={"total_max_attempts": 1})}
+    nowhere = {"region_name": "eu-west-1", "endpoint_url": "http://127.0.0.1:1", "config": Config(retries={"total_max_attempts": 1})}
     with pytest.raises(RegistryUnavailableError, match=r"(?s)http://127\.0\.0\.1:1 +EndpointConnectionError"):
-        GlueSchemaRegistry(Session().create_client("glue", **nobody)).get_schema(ID)
+        GlueSchemaRegistry(Session().create_client("glue", **nowhere)).get_schema(ID)
 
 
 def test_a_client_of_the_programs_own_cannot_be_pickled(glue: GlueService) -> None:

@@ -50,12 +50,6 @@ def failure(url: str, *, kind: type[RegistryError] = RegistryUnavailableError, *
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry() as running:
-        yield running
-
-
-@pytest.fixture
 def registry(server: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
     with SchemaRegistryClient(schema_registry_url=server.url, **QUICK) as client:
         yield client

@@ -38,18 +38,6 @@ MONEY_ID = b"\x01q\xa9X\xbc]\xb1g\xaa\xb3\x89\xc6B\xf4,?\x9c"
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def registry(server: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient(schema_registry_url=server.url) as client:
-        yield client
-
-
-@pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka() as running:
         running.create_topic("orders")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,18 +21,6 @@ CHECK = {"name": "checkLen", "kind": "CONDITION", "mode": "WRITE", "type": "CEL"
 CHECK_ON_READING = {**CHECK, "mode": "READ"}
 DECRYPT = {**ENCRYPT, "mode": "READ"}
 UPGRADE = {"name": "toNew", "kind": "TRANSFORM", "mode": "UPGRADE", "type": "JSONATA", "expr": "$"}
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def registry(server: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient(schema_registry_url=server.url) as client:
-        yield client
 
 
 def domain(*rules: Any, **more: Any) -> dict[str, Any]:

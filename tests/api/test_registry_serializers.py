@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -32,18 +32,6 @@ from levada.registry.json_bounds import MOST_STEPS
 from levada.registry.wire_format import header, schema_id_of
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from log_lines import said
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def registry(server: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient(schema_registry_url=server.url) as client:
-        yield client
 
 
 def record(*fields: Any, name: str = "Order") -> str:

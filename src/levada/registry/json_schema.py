@@ -66,7 +66,7 @@ class JSONSerializer(ObjectSerializer[T]):
         model = self._model
 
         def write(value: Any) -> bytes:
-            data = _as_json(value) if model is None else model.to_json(value)
+            data = as_json(value) if model is None else model.to_json(value)
             if check is not None:
                 check(value if model is None else json.loads(data))
             return before + data
@@ -131,11 +131,12 @@ class JSONDeserializer(ReadsSchemaId, Generic[T]):
         return self if header is None else partial(self, header=header)
 
 
-def _as_json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
+    """Return a value as JSON without blanks, in UTF-8. Raises SerializationError if it cannot be written."""
     try:
         # allow_nan=False, because NaN and Infinity are not JSON, although Python would write them.
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError) as fault:
+    except (TypeError, ValueError, RecursionError) as fault:
         raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
 
 

@@ -112,12 +112,16 @@ def locate_message(data: bytes, header: bytes | None) -> tuple[SchemaKey, tuple[
 
 
 def _zigzag(number: int) -> bytes:
-    left = number << 1 if number >= 0 else (-number << 1) - 1
+    return uvarint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def uvarint(number: int) -> bytes:
+    """Return a number that is not negative as a varint."""
     written = bytearray()
-    while left >= 0x80:
-        written.append(left & 0x7F | 0x80)
-        left >>= 7
-    written.append(left)
+    while number >= 0x80:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
     return bytes(written)
 
 

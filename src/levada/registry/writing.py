@@ -136,11 +136,14 @@ def topic_of_subject(config: SerializerConfig, topic: str | None) -> str | None:
     return topic if config.use_schema_id is None and config.subject_name_strategy in OF_TOPIC else None
 
 
-def check_registry(serializer: type, registry: Any) -> None:
-    """Raise TypeError if the first argument of a serializer or a deserializer is no registry: other clients have another order."""
-    if not isinstance(registry, SchemaRegistryClient):
+def check_registry(serializer: type, registry: Any, kind: type = SchemaRegistryClient) -> None:
+    """Raise TypeError if the first argument of a serializer or a deserializer is no registry: other clients have another order.
+
+    kind: the class of the registry's client.
+    """
+    if not isinstance(registry, kind):
         given = "class" if isinstance(registry, type) else type(registry).__name__
-        raise TypeError(f"{serializer.__name__}() takes the SchemaRegistryClient first, got a {given}")
+        raise TypeError(f"{serializer.__name__}() takes the {kind.__name__} first, got a {given}")
 
 
 Field: TypeAlias = Literal["key", "value"]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import SerializationError
-from levada.registry.glue.wire_format import HEADER_SIZE, after_message_number, is_of_glue, message_number, packed, unpacked, version_id_of
-from levada.registry.wire_format import header
+from levada.registry.glue.wire_format import HEADER_SIZE, after_message_number, is_of_glue, packed, unpacked, version_id_of
+from levada.registry.wire_format import header, uvarint
 
 ID = UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
 JSON = '{"item":"äpple","price":3}'.encode()
@@ -94,12 +94,14 @@ def test_a_bomb_costs_no_more_memory_than_the_limit_allows() -> None:
 
 def test_message_numbers_are_varints_without_a_sign() -> None:
     """As Java's CodedOutputStream.writeUInt32NoTag."""
-    assert [message_number(number) for number in (0, 1, 127, 128, 300)] == [b"\x00", b"\x01", b"\x7f", b"\x80\x01", b"\xac\x02"]
+    written = [b"\x00", b"\x01", b"\x7f", b"\x80\x01", b"\xac\x02"]
+    assert [uvarint(number) for number in (0, 1, 127, 128, 300)] == written
+    assert [after_message_number(number + b"data") for number in written] == [b"data"] * 5
 
 
 @given(st.integers(0, (1 << 32) - 1), st.binary(max_size=5))
 def test_the_data_after_a_message_number_are_found(number: int, data: bytes) -> None:
-    assert after_message_number(message_number(number) + data) == data
+    assert after_message_number(uvarint(number) + data) == data
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 5 + b"\x01"])

@@ -15,10 +15,13 @@ from uuid import UUID
 from levada.base.asking import AsksRegistry, Convert, asks_registry
 from levada.errors import ConfigError, SerializationError
 from levada.registry.errors import RegistryNotFoundError
-from levada.registry.glue.client import MOST_KEPT, GlueSchemaRegistry
-from levada.registry.glue.wire_format import after_message_number, is_of_glue, message_number, packed, unpacked, version_id_of
-from levada.registry.objects import T
+from levada.registry.glue.client import GlueSchemaRegistry
+from levada.registry.glue.wire_format import HEADER_SIZE, after_message_number, is_of_glue, packed, unpacked, version_id_of
+from levada.registry.json_schema import as_json
+from levada.registry.objects import PerSchema, T
 from levada.registry.schema import AVRO, JSON, PROTOBUF, Schema
+from levada.registry.wire_format import SchemaKey, uvarint
+from levada.registry.writing import check_registry
 
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[[bytes], Any]
@@ -48,7 +51,7 @@ class GlueSerializer(AsksRegistry, Generic[T]):
         compression: Literal["none", "zlib"] = "none",
         auto_register_schemas: bool = True,
     ) -> None:
-        _check_registry(type(self), registry)
+        check_registry(type(self), registry, GlueSchemaRegistry)
         if compression not in ("none", "zlib"):
             raise ConfigError(f"compression must be 'none' or 'zlib'; got {compression!r}")
         self._registry = registry
@@ -115,7 +118,7 @@ class GlueDeserializer(AsksRegistry, Generic[T]):
         from_dict: Callable[[Any], T] | None = None,
         secondary_deserializer: Callable[[bytes], T] | None = None,
     ) -> None:
-        _check_registry(type(self), registry)
+        check_registry(type(self), registry, GlueSchemaRegistry)
         if schema is not None and message_type is not None:
             raise ConfigError("a reader's schema is for Avro, message_type for Protobuf: give one of them")
         self._registry = registry
@@ -126,7 +129,7 @@ class GlueDeserializer(AsksRegistry, Generic[T]):
         self._only = PROTOBUF if message_type is not None else AVRO if schema is not None else None
         self._from_dict = from_dict
         self._secondary = secondary_deserializer
-        self._compiled: dict[bytes, Decode] = {}
+        self._read = PerSchema(self._compile)
 
     def __call__(self, data: bytes) -> T:
         """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched."""
@@ -136,26 +139,18 @@ class GlueDeserializer(AsksRegistry, Generic[T]):
     def _known(self, data: bytes) -> Convert | None:
         """Return the function that deserializes `data`; None if the registry has to be asked for their schema first."""
         if self._secondary is None or is_of_glue(data):
-            return self._compiled.get(version_id_of(data))
+            return self._read.known((version_id_of(data), HEADER_SIZE))
         return self._secondary._known(data) if asks_registry(self._secondary) else self._secondary
 
     def _find(self, data: bytes) -> Convert:
         """Return the function that deserializes `data`; ask the registry for their schema if necessary. Raises RegistryError."""
         if self._secondary is None or is_of_glue(data):
-            return self._reader_of(version_id_of(data))
+            return self._read.get((version_id_of(data), HEADER_SIZE))
         return self._secondary._find(data) if asks_registry(self._secondary) else self._secondary
 
-    def _reader_of(self, version: bytes) -> Decode:
-        """Return the function for a schema version, and keep it. If two threads need a new version at once, both compile it."""
-        known = self._compiled.get(version)
-        if known is None:
-            known = self._compile(UUID(bytes=version))
-            if len(self._compiled) >= MOST_KEPT:
-                self._compiled.clear()
-            self._compiled[version] = known
-        return known
-
-    def _compile(self, version_id: UUID) -> Decode:
+    def _compile(self, version: SchemaKey, begin: int) -> Decode:
+        assert isinstance(version, bytes)
+        version_id = UUID(bytes=version)
         decode, from_dict = self._decoder(version_id, self._registry.get_schema(version_id)), self._from_dict
         if from_dict is None:
             return lambda data: decode(unpacked(data))
@@ -182,7 +177,7 @@ def _encoder(schema: Schema, message_type: type | None) -> Encode:
         number = _message_number(message_type)
         return lambda message: number + _to_protobuf(message_type, message)
     if schema.schema_type == JSON:
-        return _to_json
+        return as_json
     return _avro_encoder(_parsed_avro(schema))
 
 
@@ -229,14 +224,6 @@ def _avro_decoder(name: str, schema: Schema, reader: Any) -> Decode:
     return decode
 
 
-def _to_json(value: Any) -> bytes:
-    try:
-        # allow_nan=False, because NaN and Infinity are not JSON, although Python would write them.
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as fault:
-        raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
-
-
 def _from_json(name: str, data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -257,7 +244,7 @@ def _message_number(message_type: type) -> bytes:
     for one in found:
         names.append(one.full_name)
         found.extend(one.nested_types)
-    return message_number(sorted(names).index(descriptor.full_name))
+    return uvarint(sorted(names).index(descriptor.full_name))
 
 
 def _to_protobuf(message_type: Any, message: Any) -> bytes:
@@ -276,9 +263,3 @@ def _from_protobuf(name: str, message_type: Any, data: bytes) -> Any:
     except Exception as fault:
         raise SerializationError(f"it is no {message_type.__name__}, written with {name}: {fault}") from fault
     return message
-
-
-def _check_registry(serializer: type, registry: Any) -> None:
-    if not isinstance(registry, GlueSchemaRegistry):
-        given = "class" if isinstance(registry, type) else type(registry).__name__
-        raise TypeError(f"{serializer.__name__}() takes the GlueSchemaRegistry first, got a {given}")

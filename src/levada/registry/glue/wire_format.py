@@ -60,16 +60,6 @@ def unpacked(data: bytes, limit: int = MOST_BYTES) -> bytes:
     return found
 
 
-def message_number(number: int) -> bytes:
-    """Return the number of a message type, encoded."""
-    written = bytearray()
-    while number >= 0x80:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
-
-
 def after_message_number(data: bytes) -> bytes:
     """Return the data after the number of the message type. Raises SerializationError if they do not begin with one."""
     for position, byte in enumerate(data[:_LONGEST_VARINT]):
