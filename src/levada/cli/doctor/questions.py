@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -117,16 +118,17 @@ def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_
     blocked = {(group, lag.tp) for group, lags in late.items() for lag in lags if _is_blocked(lag, stable.get(lag.tp))}
     watched = {(group, lag.tp): lag.committed for group, lags in late.items() for lag in lags if (group, lag.tp) not in blocked}
     moved = _moved(admin, watched, watch_s)
-    found: dict[str, list[groups.Delay]] = {}
-    for group, lags in late.items():
-        for lag in lags:
-            of_topic = [log.end - log.start for tp, log in logs.items() if tp.topic == lag.topic]
-            new = logs[lag.tp].end - logs[lag.tp].start
-            share = new / sum(of_topic) if sum(of_topic) else None
-            found.setdefault(group, []).append(
-                groups.Delay(lag, (group, lag.tp) in moved, len(of_topic), share, (group, lag.tp) in blocked)
-            )
-    return found
+    new = {tp: log.end - log.start for tp, log in logs.items()}
+    partitions = Counter(tp.topic for tp in new)
+    of_topic: Counter[str] = Counter()
+    for tp, records in new.items():
+        of_topic[tp.topic] += records
+
+    def delay(group: str, lag: PartitionLag) -> groups.Delay:
+        share = new[lag.tp] / of_topic[lag.topic] if of_topic[lag.topic] else None
+        return groups.Delay(lag, (group, lag.tp) in moved, partitions[lag.topic], share, (group, lag.tp) in blocked)
+
+    return {group: [delay(group, lag) for lag in lags] for group, lags in late.items()}
 
 
 def _stable_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
