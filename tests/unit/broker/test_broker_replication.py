@@ -355,6 +355,27 @@ def test_coordinators_move_when_their_node_stops_and_stay_when_it_returns(trio: 
     assert {key: placement.leader_of(key) for key in keys} == after
 
 
+def test_coordinators_stay_when_a_node_joins_and_when_another_is_unregistered(trio: Trio) -> None:
+    placements = (trio.cluster.group_coordinators, trio.cluster.transaction_coordinators, trio.cluster.share_coordinators)
+    for placement in placements:
+        placement.need()
+
+    def coordinators() -> list[tuple[int, int]]:
+        return [placement.leader_and_epoch(index) for placement in placements for index in range(placement.partitions)]
+
+    def leaders() -> list[tuple[int, int]]:
+        partitions = [one for placement in placements for one in trio.cluster.topics[placement.topic].partitions]
+        return [(one.leader, one.leader_epoch) for one in partitions]
+
+    before = coordinators()
+    BrokerNode(node_id=4, cluster=trio.cluster)
+    assert coordinators() == leaders() == before
+    trio.cluster.stop_node(2)
+    moved = coordinators()
+    trio.cluster.unregister(2)
+    assert coordinators() == leaders() == moved
+
+
 def test_E9_list_offsets_asks_for_the_current_leader_epoch_after_an_election(trio: Trio) -> None:
     trio.elect(2)
     topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1, current_leader_epoch=0)])

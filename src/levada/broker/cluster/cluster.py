@@ -145,7 +145,6 @@ class Cluster:
         self._addresses.setdefault(listener, {})[node.id] = node
         self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
         self._update_following()
-        self.group_coordinators.notify_watchers()
 
     def nodes_at(self, listener: str) -> Mapping[int, Node]:
         """Return all nodes with their addresses at a listener, by id."""

@@ -18,9 +18,9 @@ from levada.types import Node, TopicPartition
 class Placement:
     """Decides which node leads each partition of an internal topic, and so coordinates the keys (group ids, transactional ids) in it.
 
-    nodes: the nodes of the cluster. Partitions are spread over them in order, and anew when a node is added, except those that were moved:
-    by a test, by an election or reassignment, or because their node has stopped. partitions: the number of partitions, or the number that
-    create() will make. has_topic: whether the topic exists.
+    nodes: the nodes of the cluster. When the topic is created, its partitions are spread over them in order. As in Kafka, a node that is
+    added later gets none by itself: partitions move only by a test, by an election or reassignment, or because their node has stopped.
+    partitions: the number of partitions, or the number that create() will make. has_topic: whether the topic exists.
     """
 
     def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node], create: Callable[[], object] = lambda: None) -> None:
@@ -29,7 +29,7 @@ class Placement:
         self.has_topic = False
         self._nodes = nodes
         self._create = create
-        self._moved: dict[int, int] = {}
+        self._leaders: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._loading: set[int] = set()
         self._watchers: list[Callable[[], None]] = []
@@ -40,8 +40,8 @@ class Placement:
         """
         self._watchers.append(changed)
 
-    def notify_watchers(self) -> None:
-        """Call the callbacks that watch() has registered. The cluster calls this method when a node has joined."""
+    def _notify_watchers(self) -> None:
+        """Call the callbacks that watch() has registered."""
         for changed in self._watchers:
             changed()
 
@@ -110,7 +110,7 @@ class Placement:
     def move_partition(self, partition: int, node_id: int) -> None:
         """Make a node the leader of a partition, in a new epoch."""
         self._move(partition, node_id)
-        self.notify_watchers()
+        self._notify_watchers()
 
     def continue_from(self, partition: int, epoch: int) -> None:
         """Set the epoch of a partition to the one after `epoch`, which was its last epoch before a restart."""
@@ -119,7 +119,8 @@ class Placement:
     def begin(self, partitions: int) -> None:
         """Note that the topic was created with this number of partitions."""
         self.has_topic, self.partitions = True, partitions
-        self.notify_watchers()
+        self._leaders = {partition: self._leader(partition) for partition in range(partitions)}
+        self._notify_watchers()
 
     def end(self) -> None:
         """Note that the topic was deleted. If it is created again, its partitions begin new epochs."""
@@ -127,7 +128,7 @@ class Placement:
         for partition in range(self.partitions):
             self._epochs[partition] = self._epochs.get(partition, 0) + 1
         self.partitions = self._usual_partitions
-        self.notify_watchers()
+        self._notify_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
         """Move the partitions of a node that has stopped to nodes that are alive, if there are any. They stay there when the node is
@@ -138,25 +139,25 @@ class Placement:
         for partition in range(self.partitions):
             if self._leader(partition) == node_id:
                 self._move(partition, alive[partition % len(alive)])
-        self.notify_watchers()
+        self._notify_watchers()
 
     def begin_loading(self, key: str) -> None:
         """Let the coordinator of a key behave as if it was loading, until end_loading() is called."""
         self._loading.add(self.partition_of(key))
-        self.notify_watchers()
+        self._notify_watchers()
 
     def end_loading(self, key: str) -> None:
         """End begin_loading(): the coordinator of the key answers requests again."""
         self._loading.discard(self.partition_of(key))
-        self.notify_watchers()
+        self._notify_watchers()
 
     def _move(self, partition: int, node_id: int) -> None:
-        self._moved[partition] = node_id
+        self._leaders[partition] = node_id
         self._epochs[partition] = self._epochs.get(partition, 0) + 1
 
     def _leader(self, partition: int) -> int:
         nodes = sorted(self._nodes)
-        return self._moved.get(partition, nodes[partition % len(nodes)])
+        return self._leaders.get(partition, nodes[partition % len(nodes)])
 
 
 def partition_for(key: str, partitions: int) -> int:
