@@ -55,6 +55,18 @@ def full(refuses: Callable[[str], bool]) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def refusing_writes() -> Iterator[None]:
+    """Have the system refuse to write to files."""
+
+    def refuse(file: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        yield
+
+
 def produce(bench: Kept, value: bytes, topic: str = "t") -> int:
     code: int = bench.client().produce(topic, make_batch(value, timestamp=START_MS + bench.now_ms)).error_code
     return code
@@ -210,17 +222,33 @@ def test_a_member_that_is_removed_while_the_disk_is_full_is_removed_on_disk_late
         assert not bench.client().ask(member.join(), 1).error_code
         assert members_of(bench) == ["m"]
 
-        def refuse(file: int, data: Any) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "write", refuse)
+        with refusing_writes():
             bench.advance(600_000)
         assert members_of(bench) == []
         write(bench, b"the broker goes on")
         bench.advance(1000)
     with kept(tmp_path) as again:
         assert members_of(again) == []
+
+
+def test_no_member_gets_a_response_about_a_change_that_the_disk_refuses(tmp_path: Path) -> None:
+    with kept(tmp_path) as bench:
+        leader, other = GroupMember("g"), GroupMember("g")
+        clients = [bench.client(), bench.client()]
+        for client, member in zip(clients, (leader, other), strict=True):
+            client.send(member.join(), 3)
+        bench.advance(bench.node.settings.group_initial_rebalance_delay_ms)
+        bench.advance(bench.node.settings.group_initial_rebalance_delay_ms)
+        for client, member in zip(clients, (leader, other), strict=True):
+            (joined,) = client.answers()
+            member.take(joined)
+        clients[1].send(other.sync(), 2)
+        with refusing_writes():
+            clients[0].send(leader.sync({leader.id: b"a", other.id: b"b"}), 2)
+        assert [client.closed for client in clients] == [True, True]
+        assert [client.answers() for client in clients] == [[], []]
+        again = bench.client()
+        assert again.ask(other.sync(), 2).assignment == b"b"
 
 
 def members_of(bench: Kept) -> list[str]:

@@ -229,15 +229,16 @@ class BrokerNode:
 
     def receive(self, conn_id: int, frame: Frame, now_ms: int) -> None:
         """Process a request that was received, after those of the connection that still wait. frame: the whole request without its size
-        prefix. Raises BrokerError if changes of groups cannot be stored.
+        prefix.
         """
         connection = self._connections.get(conn_id)
         if connection is not None:
             self._begin(now_ms)
+            sent = len(self._outgoing)
             connection.waiting.append(frame)
             self._runnable.append(connection)
             self._run(now_ms)
-            self._state.groups.keep(now_ms)
+            self._keep_groups(sent, now_ms)
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
         """Remove and return the responses to send, in order, as pairs of a connection id and a frame with its size prefix. None instead of
@@ -257,13 +258,11 @@ class BrokerNode:
         for act in self.faults.released(self.id):
             act(now_ms)
         self._purgatory.expire(now_ms)
+        # What is sent so far is about no change of a group that has to be stored.
+        sent = len(self._outgoing)
         self._run(now_ms)
         next_chore_ms = min([chore.run(now_ms) for chore in self._chores])
-        try:
-            self._state.groups.keep(now_ms)
-        except BrokerError as fault:
-            # No client waits for this; it is tried again in the next step.
-            _log.error("changes of groups cannot be stored yet: %s", fault)
+        self._keep_groups(sent, now_ms)
         return min(self._purgatory.next_deadline_ms(), next_chore_ms)
 
     # Inside
@@ -273,6 +272,23 @@ class BrokerNode:
         if not self._has_begun:
             self._has_begun = True
             self._state.groups.begin(now_ms)
+
+    def _keep_groups(self, sent: int, now_ms: int) -> None:
+        """Store the changes of groups; if that fails, the next step tries again. sent: the number of outgoing responses that are about none
+        of these changes.
+
+        No client must get a response about a change that is not stored. So each client that would get one of the other responses loses its
+        connection instead, and has to ask again.
+        """
+        try:
+            self._state.groups.keep(now_ms)
+        except BrokerError as fault:
+            _log.error("changes of groups cannot be stored yet: %s", fault)
+            unsent = dict.fromkeys(conn_id for conn_id, _ in self._outgoing[sent:])
+            del self._outgoing[sent:]
+            for conn_id in unsent:
+                self.disconnect(conn_id)
+                self._outgoing.append((conn_id, None))
 
     def _listener(self, name: str) -> Listener:
         return self._listeners[name or next(iter(self._listeners))]
