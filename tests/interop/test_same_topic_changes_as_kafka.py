@@ -10,9 +10,11 @@ import pytest
 
 from broker_kit import make_batch, produce_request
 from kafka_cluster import KafkaCluster
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from levada.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.schema import Request
 from levada.testing import EmbeddedKafka
 from wire import Wire
@@ -46,6 +48,24 @@ def topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> tuple[str, s
 def ask(servers: str, request: Request, version: int) -> Any:
     with Wire(servers) as wire:
         return wire.ask(request, version)
+
+
+def creation(*names: str) -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=5000)
+
+
+def test_names_that_collide_in_metrics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> None:
+    name = f"collides-{uuid4().hex}"
+    questions = [[f"{name}.a"], [f"{name}_a"], [f"{name}.a"], [f"{name}.b", f"{name}_b"], [f"{name}_b"], [f"{name}.b"]]
+
+    def told(kafka: Any) -> list[Any]:
+        created = [ask(kafka.bootstrap_servers, creation(*names), 7).topics for names in questions]
+        wanted = MetadataRequest(topics=[MetadataRequestTopic(name=f"{name}_a")], allow_auto_topic_creation=True)
+        (described,) = ask(kafka.bootstrap_servers, wanted, 12).topics
+        return [*([(one.name, one.error_code) for one in topics] for topics in created), described.error_code]
+
+    assert told(embedded_kafka) == told(kafka44)
 
 
 def deletion(topic: str, *wanted: tuple[int, int]) -> DeleteRecordsRequest:

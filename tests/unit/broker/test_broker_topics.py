@@ -243,6 +243,16 @@ def test_W15_a_name_that_cannot_be_is_not_created(client: Client) -> None:
     assert describe(client, "no spaces", allow_auto_topic_creation=True).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
+def test_a_name_that_collides_in_metrics_is_not_created(client: Client) -> None:
+    assert create(client, name="a.b_c").error_code == 0
+    for name in ("a_b_c", "a_b.c"):
+        assert create(client, name=name).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert describe(client, name, allow_auto_topic_creation=True).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert create(client, name="a.b_c").error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    client.bench.node.delete_topic("a.b_c")
+    assert create(client, name="a_b_c").error_code == 0
+
+
 @pytest.mark.parametrize(
     ("name", "legal"),
     [

@@ -107,6 +107,7 @@ class Cluster:
         self._group_configs = {name: GroupConfig(settings, overrides) for name, overrides in (storage.section(_GROUPS) or {}).items()}
         self.access = Access(settings, storage, lambda: str(self.new_uuid()))
         self._by_id: dict[UUID, Topic] = {}
+        self._by_metric_name: dict[str, str] = {}
         self.authorizer = self.access.authorizer
         self.features = Features(settings)
         self.metadata_offset = 1
@@ -199,6 +200,8 @@ class Cluster:
         check_may_exist(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"topic '{name}' already exists")
+        if (known := self._by_metric_name.get(_metric_name(name))) is not None:
+            raise InvalidTopicError(f"topic '{name}' collides with existing topic '{known}': in names of metrics, '.' becomes '_'")
         topic_config = TopicConfig(self.settings, config)
         if assignment:
             placed = check_assignment(assignment, self.alive)
@@ -261,6 +264,9 @@ class Cluster:
     def _forget(self, topic: Topic) -> None:
         self.topics.pop(topic.name, None)
         self._by_id.pop(topic.id, None)
+        # One request can create two topics that collide, as in Kafka.
+        if self._by_metric_name.get(_metric_name(topic.name)) == topic.name:
+            del self._by_metric_name[_metric_name(topic.name)]
         if topic.is_internal:
             self.internal_topics.placement(topic.name).end()
 
@@ -286,6 +292,7 @@ class Cluster:
         for partition in topic.partitions:
             self._keep_partition(topic, partition)
         self.topics[topic.name] = self._by_id[topic.id] = topic
+        self._by_metric_name[_metric_name(topic.name)] = topic.name
         if topic.is_internal:
             self.internal_topics.placement(topic.name).begin(len(topic.partitions))
 
@@ -585,6 +592,11 @@ class Cluster:
     def new_uuid(self) -> UUID:
         """Return a new random id."""
         return UUID(int=self._random.getrandbits(128), version=4)
+
+
+def _metric_name(topic: str) -> str:
+    """Return a topic's name in Kafka's metrics. Two topics must not have the same."""
+    return topic.replace(".", "_")
 
 
 def _files_of(partitions: Iterable[Partition]) -> Iterator[ReplicaFiles]:

@@ -13,7 +13,7 @@ from levada.broker.coordinators.internal_topics import CLUSTER_METADATA_TOPIC, i
 from levada.broker.node.state import Api, Call
 from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError
+from levada.errors import BrokerError, InvalidTopicError
 from levada.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -115,6 +115,9 @@ def _create_missing(call: Call, name: str, *, are_few: bool) -> ErrorCode:
                 cluster.create_internal_topic(name)
             else:
                 cluster.add(cluster.plan(name))
+        except InvalidTopicError:
+            # The name collides with that of another topic. As in Kafka, the client does not get to know it.
+            pass
         except BrokerError as error:
             return error.code
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
