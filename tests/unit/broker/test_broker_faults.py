@@ -66,6 +66,8 @@ def test_E12_requests_are_counted_by_names_that_exist(bench: Bench, client: Clie
         counts["InitProducerID"]
     with pytest.raises(ConfigError, match="no API 'Vote'; it serves AddOffsetsToTxn, "):
         counts["Vote"]
+    assert ("Produce" in counts, "Vote" in counts) == (True, False)
+    assert (counts.get("Produce"), counts.get("Vote"), counts.get("Vote", 0)) == (1, None, 0)
 
 
 def test_E12_help_knows_the_faults_of_an_embedded_broker() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from levada.base.text import did_you_mean
 from levada.error_codes import ErrorCode
@@ -75,7 +76,9 @@ SWALLOWED = Fault(drop=True)
 
 
 class RequestCounts(Mapping[str, int]):
-    """The number of requests to all nodes of a cluster, by API name. An API that the broker does not serve raises ConfigError."""
+    """The number of requests to all nodes of a cluster, by API name. requests[api] raises ConfigError, not KeyError, for an API that the
+    broker does not serve.
+    """
 
     def __init__(self, apis: Iterable[str]) -> None:
         self._counts = dict.fromkeys(sorted(apis), 0)
@@ -83,6 +86,14 @@ class RequestCounts(Mapping[str, int]):
     def __getitem__(self, api: str) -> int:
         self.check(api)
         return self._counts[api]
+
+    # Mapping's versions of these two expect KeyError.
+    def __contains__(self, api: object) -> bool:
+        return api in self._counts
+
+    def get(self, api: str, default: Any = None) -> Any:
+        """Return the number of requests of an API, or the default if the broker does not serve it."""
+        return self._counts.get(api, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._counts)
