@@ -118,7 +118,8 @@ class Bench:
     ) -> None:
         """Add a completed fetch of one partition to the buffer, from the partition's fetch offset on."""
         state = self.subscription.state(TopicPartition("orders", partition))
-        after = -1 if error else offset_after_last_batch(data)
+        after, is_valid = offset_after_last_batch(data)
+        after = -1 if error or not is_valid else after
         self.buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, data, after, aborted, error))
 
     def records(self, limit: int = 500) -> list[AnyRecord]:

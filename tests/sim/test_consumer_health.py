@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from consumer_kit import batch
 from consumer_sim import World
 from levada.consumer.health import Condition
 from levada.error_codes import ErrorCode
-from levada.errors import GroupError, InvalidTopicError
+from levada.errors import GroupError, InvalidTopicError, ProtocolError
+from levada.record.header import MAGIC, MAGIC_AT
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
 from log_lines import said
@@ -53,6 +55,23 @@ def test_a_fetch_that_fails_is_told_with_the_error(simulation: Simulation) -> No
         consumer.poll(2)
         health = consumer.health()
         assert (health.condition, "KAFKA_STORAGE_ERROR" in str(health)) == (Condition.FAILING, True)
+
+
+def test_an_error_is_told_after_the_records_before_it(simulation: Simulation) -> None:
+    world = World(simulation)
+    world.topic("t")
+    world.append("t", [b"a", b"b"])
+    damaged = bytearray(batch(0, [b"c"]))
+    damaged[MAGIC_AT] = MAGIC + 1
+    world.append_raw("t", bytes(damaged))
+    with world.consumer(T0, max_poll_records=1) as consumer:
+        told = []
+        for _ in range(2):
+            assert len(consumer.poll(10)) == 1
+            told.append(consumer.health().condition)
+        assert told == [Condition.RECORDS_WAIT, Condition.ERROR_WAITS]
+        with pytest.raises(ProtocolError):
+            consumer.poll(10)
 
 
 def test_O16_who_keeps_a_transaction_open_may_not_be_told(simulation: Simulation) -> None:

@@ -146,7 +146,8 @@ def _paused(seen: Seen) -> str | None:
 
 
 def _error(seen: Seen) -> str | None:
-    return Condition.ERROR_WAITS.value if seen.state.faulted else None
+    # Records before the error may still be buffered.
+    return Condition.ERROR_WAITS.value if seen.state.faulted and seen.state.position >= seen.state.fetch_offset else None
 
 
 def _buffered(seen: Seen) -> str | None:

@@ -29,10 +29,10 @@ def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
         at += len(batch.data)
 
 
-def offset_after_last_batch(data: Buffer) -> int:
-    """Return the offset after all complete batches, read from their headers.
+def offset_after_last_batch(data: Buffer) -> tuple[int, bool]:
+    """Return the offset after all complete batches, read from their headers, and whether all headers are valid.
 
-    UNKNOWN_OFFSET if there is no complete batch, or if a header is corrupt.
+    Batches from the first invalid header on do not count. UNKNOWN_OFFSET if there is no complete batch.
     """
     view, at, after = memoryview(data), 0, UNKNOWN_OFFSET
     try:
@@ -44,8 +44,8 @@ def offset_after_last_batch(data: Buffer) -> int:
             after = max(after, base_offset + delta + 1)
             at += size
     except CorruptRecordError:
-        return UNKNOWN_OFFSET
-    return after
+        return after, False
+    return after, True
 
 
 def is_cut(data: Buffer) -> bool:

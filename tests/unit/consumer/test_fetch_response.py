@@ -180,27 +180,28 @@ def test_KIP_392_a_follower_does_not_turn_the_high_watermark_back() -> None:
 
 def test_M11_the_end_of_data_is_the_last_complete_batch() -> None:
     whole = batch(5, [b"a", b"b"]) + batch(7, [b"c"], last_offset=19)
-    assert offset_after_last_batch(whole) == 20
-    assert offset_after_last_batch(whole + batch(20)[:40]) == 20
-    assert offset_after_last_batch(memoryview(whole)) == 20
+    assert offset_after_last_batch(whole) == (20, True)
+    assert offset_after_last_batch(whole + batch(20)[:40]) == (20, True)
+    assert offset_after_last_batch(memoryview(whole)) == (20, True)
 
 
 def test_M5_the_end_of_messages_is_the_last_complete_entry() -> None:
     plain = raw_message(5, 0) + raw_message(9, 1)
-    assert offset_after_last_batch(plain) == 10
+    assert offset_after_last_batch(plain) == (10, True)
     for size in range(len(raw_message(10, 1))):
-        assert offset_after_last_batch(plain + raw_message(10, 1)[:size]) == 10
-    assert offset_after_last_batch(plain + raw_wrapper(14, 1, Codec.GZIP, raw_message(0, 1) + raw_message(4, 1))) == 15
-    assert offset_after_last_batch(plain + batch(10, [b"a", b"b"])) == 12
+        assert offset_after_last_batch(plain + raw_message(10, 1)[:size]) == (10, True)
+    assert offset_after_last_batch(plain + raw_wrapper(14, 1, Codec.GZIP, raw_message(0, 1) + raw_message(4, 1))) == (15, True)
+    assert offset_after_last_batch(plain + batch(10, [b"a", b"b"])) == (12, True)
 
 
 def test_TR9_the_end_of_messages_out_of_order_is_the_highest() -> None:
-    assert offset_after_last_batch(raw_message(5, 1) + raw_message(9, 1) + raw_message(8, 1)) == 10
+    assert offset_after_last_batch(raw_message(5, 1) + raw_message(9, 1) + raw_message(8, 1)) == (10, True)
 
 
 def test_data_that_takes_a_closer_look_has_no_known_end() -> None:
     cut, younger, short = batch(0)[:-1], bytearray(batch(0)), bytearray(batch(0))
     younger[16] = 3
     short[8:12] = (3).to_bytes(4, "big")
-    for data in (b"", cut, bytes(younger), bytes(short), raw_message(0, 1, size=21)):
-        assert offset_after_last_batch(data) == UNKNOWN_OFFSET
+    for data, is_valid in ((b"", True), (cut, True), (bytes(younger), False), (bytes(short), False), (raw_message(0, 1, size=21), False)):
+        assert offset_after_last_batch(data) == (UNKNOWN_OFFSET, is_valid)
+        assert offset_after_last_batch(batch(5) + data) == (6, is_valid)

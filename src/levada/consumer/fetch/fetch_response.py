@@ -195,7 +195,8 @@ class FetchResponseHandler:
         records = memoryview(held)
         if cuts_first and is_cut(records):
             return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
-        next_offset = offset_after_last_batch(records)
+        after, is_valid = offset_after_last_batch(records)
+        next_offset = after if is_valid else UNKNOWN_OFFSET
         if UNKNOWN_OFFSET < next_offset <= state.fetch_offset:
             return self._buffer_error(state, _goes_back(state, next_offset))
         if next_offset != UNKNOWN_OFFSET:
@@ -203,6 +204,9 @@ class FetchResponseHandler:
         state.largest_response = max(state.largest_response, len(records))
         aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, held, next_offset, aborted))
+        if not is_valid:
+            # The error is raised after the records before it.
+            state.fetch_offset = max(state.fetch_offset, after)
         return True
 
     def _retry(self, refusal: _Refusal) -> bool:

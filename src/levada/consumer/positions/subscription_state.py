@@ -23,8 +23,8 @@ Responses in flight belong to a `round`. Validation begins a new round, because 
 that were read from it before stay valid.
 
 The status changes only here, as the table STATUSES allows. It defines whether there is a position and whether it is fetched from. In
-addition, a partition may be paused by the program, or faulted: an error is raised in place of its next records. Neither changes the status;
-both stop fetching.
+addition, a partition may be paused by the program, or faulted: an error is raised in place of the records from fetch_offset on. Neither
+changes the status; both stop fetching.
 
 No component searches all partitions for work. A component that acts on partitions is a listener: every change marks the partition for all
 listeners, and a listener checks the marked partitions when it is polled.
