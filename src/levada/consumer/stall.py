@@ -103,7 +103,9 @@ class SubscribedTopics:
         due = [text for text, since_ms in self._absent.items() if text not in self._told and now_ms - since_ms >= grace_ms]
         if due:
             self._told.update(due)
-            self._log.warning("%s; nothing is read from it until it exists: create it, or check the name", ", ".join(due))
+            # Without topics, it is the pattern that matches none.
+            advice = "from it until it exists: create it, or check the name" if self._topics() else "until one does: check the pattern"
+            self._log.warning("%s; nothing is read %s", ", ".join(due), advice)
         return self.refusal(now_ms)
 
     def refusal(self, now_ms: int) -> KafkaError | None:
