@@ -24,7 +24,7 @@ class Condition(Enum):
     NOT_ASSIGNED = "no partition is assigned"
     FENCED = "the group does not accept this consumer as a member any more; every poll() raises the reason"
     REBALANCING = "the consumer is joining its group, or the group is rebalancing; poll() continues this"
-    FINISHED = "read to the end that was passed to assign()"
+    FINISHED = "read to its end, which assign() or stop.at.end has set"
     PAUSED = "paused"
     ERROR_WAITS = "an error comes before its next records; the next poll() raises it"
     RECORDS_WAIT = "records are ready for the next poll()"

@@ -46,7 +46,7 @@ class HeartbeatReaction(Enum):
     """The reaction to the error code of a heartbeat."""
 
     RETRY = "retry after a backoff"
-    REFIND = "look up the coordinator and retry at once"
+    REFIND = "look up the coordinator and retry: after a first failure at once, else after a backoff"
     FENCE = "the membership is lost: join again, after on_partitions_lost() was called"
     TELL = "raise it to the program, and go on"
     FAIL = "raise it to the program; the membership is lost"
