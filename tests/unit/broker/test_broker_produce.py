@@ -265,6 +265,18 @@ def test_I17_state_expires_without_writes_and_survives_retention() -> None:
     assert send(client, 5) == (OK, 1)
 
 
+def test_I17_state_is_as_old_as_the_newest_record() -> None:
+    client = Bench(producer_id_expiration_ms=10_000, log_retention_ms=-1, log_retention_check_interval_ms=1_000).client()
+    client.bench.node.create_topic("t")
+    for sequence, age_ms in ((0, 5_000), (1, 20_000)):
+        old = make_batch(b"x", producer=(9, 0, sequence), timestamp=START_MS - age_ms)
+        client.produce("t", old)
+        client.bench.advance(1_000)
+        known = client.bench.node.cluster.topics["t"].partitions[0].producers.epoch_of(9)
+        assert (known is None) is (age_ms > 10_000)
+    assert send(client, 5) == (OK, 2)
+
+
 def test_I19_every_producer_gets_an_id_of_its_own_with_epoch_0(client: Client) -> None:
     answers: list[Any] = [client.ask(InitProducerIdRequest(transaction_timeout_ms=1), version) for version in range(6)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0)] * 6

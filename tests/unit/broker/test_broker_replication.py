@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker_kit import fetch_request, make_batch, only_partition, produce_request
+from broker_kit import START_MS, fetch_request, make_batch, only_partition, produce_request
 from levada.broker.node.node import BrokerNode
 from levada.broker.replication.partition import NO_LEADER
 from levada.error_codes import ErrorCode
@@ -45,18 +45,17 @@ def test_every_replica_has_what_was_produced_and_what_it_tells(trio: Trio) -> No
 
 
 def test_I17_a_new_leader_remembers_the_producers_that_the_old_one_did() -> None:
-    wall_ms = 1_760_000_000_000
-    first = BrokerNode(node_id=1, wall_offset_ms=wall_ms)
-    second = BrokerNode(node_id=2, wall_offset_ms=wall_ms, cluster=first.cluster, faults=first.faults)
+    first = BrokerNode(node_id=1, wall_offset_ms=START_MS)
+    second = BrokerNode(node_id=2, wall_offset_ms=START_MS, cluster=first.cluster, faults=first.faults)
     (partition,) = first.cluster.add(first.cluster.plan("t", 1, 2)).partitions
     batch = make_batch(b"a", producer=(7, 0, 0))
-    partition.append(batch, wall_ms)
+    partition.append(batch, START_MS)
     first.cluster.replicate(partition)
     for node in (first, second):
         node.advance(node.settings.log_retention_check_interval_ms)
     assert [replica.producers.epoch_of(7) for replica in partition.replicas.values()] == [0, 0]
     first.cluster.move_leader(partition, 3 - (partition.leader or 0))
-    assert partition.append(batch, wall_ms).base_offset == 0
+    assert partition.append(batch, START_MS).base_offset == 0
     assert partition.log.end_offset == 1
 
 

@@ -146,7 +146,7 @@ class CoordinatorLogs:
 
     def _append(self, place: TopicPartition, batch: RecordBatch) -> None:
         replica = self.open(place)
-        replica.append(batch, log_append_time_ms=None, now_ms=self._now_ms)
+        replica.append(batch, log_append_time_ms=None)
         replica.log.advance_high_watermark(replica.log.end_offset)
         try:
             clean(replica, self._config, self._now_ms)

@@ -35,17 +35,16 @@ class AppendedBatch(NamedTuple):
 class ProducerEntry:
     """The state of one producer in a partition: its epoch and its last batches.
 
-    timestamp: the timestamp of its newest record or marker. last_write_ms: when that record or marker was appended. coordinator_epoch: the
+    timestamp: the largest timestamp of its last batch, or the timestamp of its marker if that came later. coordinator_epoch: the
     coordinator epoch of its last marker, -1 if there is none.
     """
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_write_ms", "timestamp")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[AppendedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self.coordinator_epoch = NO_COORDINATOR
-        self.last_write_ms = 0
         self.timestamp = -1
 
     @property
@@ -116,8 +115,8 @@ class ProducerStates:
                 code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
 
-    def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int, now_ms: int) -> None:
-        """Update the producer's state after a marker was appended at now_ms.
+    def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int) -> None:
+        """Update the producer's state after a marker was appended.
 
         epoch: the producer epoch of the marker. coordinator_epoch: the epoch of the transaction coordinator that sent it. timestamp: the
         timestamp of the marker in ms.
@@ -125,17 +124,17 @@ class ProducerStates:
         entry = self._entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.adopt(epoch)
         entry.coordinator_epoch = coordinator_epoch
-        entry.timestamp, entry.last_write_ms = timestamp, now_ms
+        entry.timestamp = timestamp
 
-    def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Update the producer's state after a batch was appended at now_ms. base_offset, timestamp: those of the batch in the log."""
+    def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int) -> None:
+        """Update the producer's state after a batch was appended. base_offset, timestamp: those of the batch in the log."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
         entry = self._entries.setdefault(batch.producer_id, ProducerEntry(batch.producer_epoch))
         entry.adopt(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
         entry.batches.append(AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, timestamp))
-        entry.timestamp, entry.last_write_ms = timestamp, now_ms
+        entry.timestamp = timestamp
 
     def restore(self, producer_id: int, epoch: int, last: AppendedBatch | None, coordinator_epoch: int, timestamp: int) -> None:
         """Set a producer's state to the stored one. last: its last batch, None if it has written none in its epoch.
@@ -146,19 +145,15 @@ class ProducerStates:
         if last is not None:
             entry.batches.append(last)
         entry.coordinator_epoch = coordinator_epoch
-        entry.timestamp = entry.last_write_ms = timestamp
-
-    def take_write_times(self, leader: ProducerStates) -> None:
-        """Note that the producers have written when the leader says, so that they expire on all replicas at the same time."""
-        for producer_id, entry in self._entries.items():
-            if (theirs := leader._entries.get(producer_id)) is not None:
-                entry.last_write_ms = theirs.last_write_ms
+        entry.timestamp = timestamp
 
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
-        """Remove producers that have written nothing since `before_ms` (producer.id.expiration.ms), in ms since the epoch. keep: ids of
-        producers with an open transaction, which stay.
+        """Remove producers whose timestamp is before `before_ms` (producer.id.expiration.ms), in ms since the epoch. keep: ids of producers
+        with an open transaction, which stay.
+
+        As in Kafka, the time is that of the records, not that of the append, so that all replicas expire a producer at the same time.
         """
-        self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}
+        self._entries = {pid: entry for pid, entry in self._entries.items() if entry.timestamp >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
         """Remove all producers, before they are read from the log again."""

@@ -165,7 +165,7 @@ class Partition:
 
     def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
         append_time = now_ms if self.config.uses_append_time else None
-        base_offset = self._leading.append(batch, log_append_time_ms=append_time, now_ms=now_ms)
+        base_offset = self._leading.append(batch, log_append_time_ms=append_time)
         return Appended(base_offset, self.log.end_offset, NO_TIMESTAMP if append_time is None else append_time)
 
     def _check_transaction(self, batch: RecordBatch) -> None:
@@ -405,7 +405,7 @@ class Partition:
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)
 
     def expire_producers(self, before_ms: int) -> None:
-        """Remove producers that have written nothing since `before_ms` (ms since the epoch), except those with an open transaction."""
+        """Remove producers whose timestamp is before `before_ms` (ms since the epoch), except those with an open transaction."""
         for replica in self.replicas.values():
             replica.producers.expire(before_ms, keep=replica.transactions.open_producers)
 

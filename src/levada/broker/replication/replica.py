@@ -68,13 +68,13 @@ class Replica:
         """Begin to lead in a leader epoch, which the batches appended from now on get."""
         self.epochs.begin(epoch, self.log.end_offset)
 
-    def append(self, batch: RecordBatch, *, log_append_time_ms: int | None, now_ms: int) -> int:
+    def append(self, batch: RecordBatch, *, log_append_time_ms: int | None) -> int:
         """Append a batch that was validated; return its base offset. log_append_time_ms: replaces the timestamps of the records, None keeps
         them.
         """
         base_offset = self.log.append(batch, leader_epoch=self.epochs.current, log_append_time_ms=log_append_time_ms)
         timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
-        self._remember(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        self._remember(batch, base_offset=base_offset, timestamp=timestamp)
         return base_offset
 
     def follow(self, leader: Replica, now_ms: int) -> None:
@@ -88,7 +88,6 @@ class Replica:
             self.truncate(common_end)
         for batch in read_batches(leader.log.read(self.log.end_offset, leader.log.size_bytes)):
             self._copy(batch)
-        self.producers.take_write_times(leader.producers)
         self.log.advance_start(leader.log.start_offset)
         self.caught_up_ms, self.fetched_offset = now_ms, self.log.end_offset
 
@@ -104,7 +103,7 @@ class Replica:
 
     def recall(self, batch: RecordBatch) -> None:
         """Update the producers and transactions for a batch that is already in the log."""
-        self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
+        self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp)
 
     def configure(self, config: TopicConfig) -> None:
         """Apply changed topic settings."""
@@ -148,15 +147,15 @@ class Replica:
         self.log.copy(batch)
         self.recall(batch)
 
-    def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Update the producers and transactions for a batch. base_offset: the batch's base offset. now_ms: the time of the append."""
+    def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int) -> None:
+        """Update the producers and transactions for a batch. base_offset: the batch's base offset."""
         marker = read_marker(batch) if batch.is_control else None
         if marker is not None:
             producer_id, epoch, committed, coordinator_epoch, _ = marker
-            self.producers.record_marker(producer_id, epoch, coordinator_epoch, timestamp=timestamp, now_ms=now_ms)
+            self.producers.record_marker(producer_id, epoch, coordinator_epoch, timestamp=timestamp)
             self.transactions.end(producer_id, base_offset, committed=committed)
             return
-        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp)
         # As in Kafka, a transactional batch without a producer belongs to no transaction: no marker could end it.
         if batch.is_transactional and batch.producer_id != NO_PRODUCER_ID:
             self.transactions.write(batch.producer_id, base_offset)
