@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -14,8 +15,16 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.errors import IllegalStateError, Persisted, RecordDeserializationError, SerializationError
-from levada.registry import JSONDeserializer, JSONSerializer, RegistryError, Schema, SchemaRegistryClient
+from levada.errors import ClosedError, ConfigError, IllegalStateError, Persisted, RecordDeserializationError, SerializationError
+from levada.registry import (
+    AsyncSchemaRegistryClient,
+    JSONDeserializer,
+    JSONSerializer,
+    RegistryError,
+    RegistryNotFoundError,
+    Schema,
+    SchemaRegistryClient,
+)
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from share_peers import new_share_group
 
@@ -428,3 +437,73 @@ def test_avro_and_protobuf_do_not_block_either(kafka: EmbeddedKafka, server: Hel
 
     with SchemaRegistryClient(schema_registry_url=server.url) as fresh:
         assert run(main()) == ["v", "v"]
+
+
+# The client itself
+
+
+def test_the_client_has_the_calls_of_the_blocking_one() -> None:
+    def members(client: type) -> dict[str, Any]:
+        return {name: found for name, found in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
+
+    blocking, loops = members(SchemaRegistryClient), members(AsyncSchemaRegistryClient)
+    assert {name: inspect.signature(found).parameters.keys() for name, found in loops.items()} == {
+        name: inspect.signature(found).parameters.keys() for name, found in blocking.items()
+    }
+    assert [name for name, found in loops.items() if not inspect.iscoroutinefunction(found)] == ["clear_caches"]
+    assert loops["get_versions"].__doc__ == blocking["get_versions"].__doc__
+
+
+def test_the_loop_goes_on_while_the_client_asks(kafka: EmbeddedKafka, server: HeldRegistry) -> None:
+    async def main() -> None:
+        async with AsyncSchemaRegistryClient(schema_registry_url=server.url, max_retries=0) as registry:
+            ticking = asyncio.create_task(ticks(server.hold(), server))
+            schema_id = await registry.register_schema("orders-value", Schema(SCHEMA, "JSON"))
+            await ticking
+            assert json.loads((await registry.get_schema(schema_id)).schema_str) == json.loads(SCHEMA)
+            assert await registry.get_versions("orders-value") == [1]
+            with pytest.raises(RegistryNotFoundError, match="other"):
+                await registry.get_latest_version("other")
+            to_json = JSONSerializer(registry.blocking, SCHEMA, topic="orders", auto_register_schemas=False)
+            async with producer(kafka, to_json) as sends:
+                assert (await (await sends.send("orders", value={}))).offset == 0
+
+    run(main())
+
+
+def test_a_cancelled_call_of_the_client_ends_at_once(server: HeldRegistry) -> None:
+    async def main() -> None:
+        async with AsyncSchemaRegistryClient(schema_registry_url=server.url, max_retries=0) as registry:
+            asked = server.hold()
+            registering = asyncio.create_task(registry.register_schema("orders-value", Schema(SCHEMA, "JSON")))
+            await asked.wait()
+            registering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await registering
+            server.release()
+            assert await registry.register_schema("orders-value", Schema(SCHEMA, "JSON")) == 1
+
+    run(main())
+
+
+def test_close_ends_a_call_that_waits_for_its_next_attempt() -> None:
+    async def main() -> None:
+        registry = AsyncSchemaRegistryClient(schema_registry_url="http://127.0.0.1:1", retries_wait_ms=60_000, retries_max_wait_ms=60_000)
+        asking = asyncio.create_task(registry.get_subjects())
+        await asyncio.sleep(0)
+        await registry.close()
+        with pytest.raises(ClosedError):
+            await asyncio.wait_for(asking, LONGEST_S)
+
+    run(main())
+
+
+def test_a_serializer_says_what_it_takes_of_the_client() -> None:
+    registry = AsyncSchemaRegistryClient(schema_registry_url="http://127.0.0.1:1")
+    wrong: Any = registry
+    with pytest.raises(TypeError, match="takes the SchemaRegistryClient first, got a AsyncSchemaRegistryClient; pass its `blocking`"):
+        JSONSerializer(wrong, SCHEMA, topic="orders")
+    with pytest.raises(ConfigError, match=r"registry is a SchemaRegistryClient.*; pass its `blocking`"):
+        aio.scan("orders", bootstrap_servers="127.0.0.1:1", value_format="confluent-avro", registry=wrong)
+    with pytest.raises(AttributeError, match="use `async with`"):
+        wrong.__enter__()

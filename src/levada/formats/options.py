@@ -65,7 +65,8 @@ class _Side(NamedTuple):
             # Its connections are closed when the scan or consumer that has it is dropped.
             return SchemaRegistryClient(schema_registry_url=url or ())
         if not isinstance(client, SchemaRegistryClient):
-            raise ConfigError(f"registry is a SchemaRegistryClient, got {client!r}; an address is called schema_registry_url")
+            advice = "pass its `blocking`" if hasattr(client, "blocking") else "an address is called schema_registry_url"
+            raise ConfigError(f"registry is a SchemaRegistryClient, got {client!r}; {advice}")
         return client
 
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from levada.registry.glue.client import GlueSchemaRegistry
     from levada.registry.glue.serializers import GlueDeserializer, GlueSerializer
     from levada.registry.json_schema import JSONDeserializer, JSONSerializer
+    from levada.registry.on_asyncio import AsyncSchemaRegistryClient
     from levada.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
     from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 
 _HOME = {
+    "AsyncSchemaRegistryClient": "levada.registry.on_asyncio",
     "AvroDeserializer": "levada.registry.avro",
     "AvroSerializer": "levada.registry.avro",
     "Compatibility": "levada.registry.schema",
@@ -55,6 +57,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AsyncSchemaRegistryClient",
     "AvroDeserializer",
     "AvroSerializer",
     "Compatibility",

@@ -143,7 +143,8 @@ def check_registry(serializer: type, registry: Any, kind: type = SchemaRegistryC
     """
     if not isinstance(registry, kind):
         given = "class" if isinstance(registry, type) else type(registry).__name__
-        raise TypeError(f"{serializer.__name__}() takes the {kind.__name__} first, got a {given}")
+        advice = "; pass its `blocking`" if isinstance(getattr(registry, "blocking", None), kind) else ""
+        raise TypeError(f"{serializer.__name__}() takes the {kind.__name__} first, got a {given}{advice}")
 
 
 Field: TypeAlias = Literal["key", "value"]
