@@ -136,7 +136,7 @@ class DecodedRecord(ConsumerRecord[K, V]):
     """A deserialized record that also keeps the record in bytes. Its fields and equality are those of ConsumerRecord."""
 
     _raw: AnyRecord
-    _error: RecordDeserializationError | None
+    _error: RecordDeserializationError | None = None
 
     @classmethod
     def of(cls, raw: AnyRecord, key: Any, value: Any, error: RecordDeserializationError | None = None) -> AnyRecord:
@@ -144,8 +144,11 @@ class DecodedRecord(ConsumerRecord[K, V]):
 
         raw: the record in bytes. error: why key or value could not be deserialized.
         """
-        made = tuple.__new__(cls, (*raw[:5], key, value, *raw[7:]))
-        made._raw, made._error = raw, error
+        topic, partition, offset, timestamp, timestamp_type, _, _, headers, leader_epoch = raw
+        made = tuple.__new__(cls, (topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch))
+        made._raw = raw
+        if error is not None:
+            made._error = error
         return made
 
     @property

@@ -92,12 +92,12 @@ class RecordConverter:
             if self._keeps is not None and not self._keeps(record):
                 continue
             try:
-                given = self._convert(record)
+                given, error = self._convert(record)
             except MustAskError:
                 if at:
                     return done, at
                 raise
-            if (error := given.decode_error) is None:
+            if error is None:
                 done.append(given)
                 continue
             try:
@@ -118,7 +118,8 @@ class RecordConverter:
         if is_wanted and self._on_error(error.record, error) is not None:
             raise error
 
-    def _convert(self, record: AnyRecord) -> AnyRecord:
+    def _convert(self, record: AnyRecord) -> tuple[AnyRecord, RecordDeserializationError | None]:
+        """Return the converted record, with None for each part that does not deserialize, and the first error."""
         self._run_handlers()
         key, value = record.key, record.value
         error: RecordDeserializationError | None = None
@@ -142,14 +143,14 @@ class RecordConverter:
                 raise
             except Exception as fault:
                 value, error = None, error or _failed(record, "value", fault)
-        return DecodedRecord.of(record, key, value, error)
+        return DecodedRecord.of(record, key, value, error), error
 
     def _look_ahead(self, records: Sequence[AnyRecord]) -> None:
         for record in records:
             if self._keeps is not None and not self._keeps(record):
                 continue
             try:
-                error = self._convert(record).decode_error
+                error = self._convert(record)[1]
             except MustAskError:
                 return
             if error is not None:
