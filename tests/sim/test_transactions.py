@@ -488,6 +488,24 @@ def test_T9_records_that_wait_fail_with_their_transaction_at_once_and_name_the_c
     producer.abort_transaction()
 
 
+def test_T9_a_record_in_flight_fails_with_its_transaction_and_names_the_cause(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"first", partition=0).result()
+    broker.faults.fail_next("Produce", ErrorCode.NOT_ENOUGH_REPLICAS)
+    sim.network.latency_ms = (200, 200)
+    in_flight = producer.send("t", b"good", partition=0)
+    sim.advance(300)
+    refused = producer.send("t", b"x" * 2_000_000).exception()
+    assert not in_flight.done()
+    sim.advance(1_000)
+    error = in_flight.exception()
+    assert isinstance(error, TransactionAbortedError)
+    assert error.__cause__ is refused
+    producer.abort_transaction()
+
+
 def test_I12_a_record_that_may_be_written_fails_as_unknown_and_the_next_transaction_has_another_epoch(
     sim: Simulation, producer: lv.KafkaProducer, broker: BrokerNode
 ) -> None:

@@ -119,7 +119,7 @@ class Failures:
     def abort(self, batch: ProducerBatch, cause: KafkaError | None) -> None:
         """Fail a batch because its transaction is aborted, or has to be.
 
-        cause: the error of the transaction; None if the program aborts it, or if the batch was in flight when the transaction failed.
+        cause: the error of the transaction; None if the program aborts it.
         """
         sent = f"after {_attempts(batch)}" if batch.attempts else "before it was sent"
         why = "" if cause is None else f"; the transaction failed with: {cause}"

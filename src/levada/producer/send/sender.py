@@ -300,7 +300,7 @@ class Sender:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
             batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
             if self.transaction_manager is not None and self.transaction_manager.gives_up_records:
-                self.failures.abort(batch, None)
+                self.failures.abort(batch, self.transaction_manager.error)
                 return
         self._reactions[reaction.action](batch, answer, node, now_ms)
 

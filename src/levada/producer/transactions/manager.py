@@ -82,7 +82,8 @@ class TransactionManager:
         self._is_forgotten_there = False
         self._may_be_replaced = False
         self._in_doubt = False
-        self._error: KafkaError | None = None
+        self.error: KafkaError | None = None
+        """The error of the running transaction, or the fatal error of the producer."""
         self._handle: TransactionHandle | None = None
         self._committing_offsets = False
         self._call_over: Promise[None] | None = None
@@ -111,10 +112,10 @@ class TransactionManager:
 
     def refusal(self) -> KafkaError:
         """Return the error for a record or a call that the current state does not allow."""
-        if self.state is State.FATAL_ERROR and self._error is not None:
-            return told_again(self._error)
-        if self.state in ENDING_BADLY and self._error is not None:
-            return self._abortable(self._error)
+        if self.state is State.FATAL_ERROR and self.error is not None:
+            return told_again(self.error)
+        if self.state in ENDING_BADLY and self.error is not None:
+            return self._abortable(self.error)
         return IllegalStateError(
             f"records of transactional id {self.transactional_id!r} are sent within a transaction; the producer is {self.state.value}; "
             f"{ADVICE[self.state]}"
@@ -122,7 +123,7 @@ class TransactionManager:
 
     def _check(self, call: str) -> None:
         """Raise an error unless a transaction is open that can be committed. call: the call of the program, for the error text."""
-        if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and self._error is not None):
+        if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and self.error is not None):
             raise self.refusal()
         if self.state is not State.IN_TRANSACTION or self._committing_offsets:
             under_way = "; send_offsets_to_transaction() is under way" if self._committing_offsets else ""
@@ -180,7 +181,7 @@ class TransactionManager:
         """
         if self.state not in SENDING:
             return
-        self._error = error
+        self.error = error
         self._take(Event.FAILED)
         self._records.drop_unsent(error)
 
@@ -189,7 +190,7 @@ class TransactionManager:
         if self.state is State.FATAL_ERROR:
             return
         error.fatal = True
-        self._error = error
+        self.error = error
         self._take(Event.FAILED_FOR_EVER)
         self._records.fail_all(error)
 
@@ -321,7 +322,7 @@ class TransactionManager:
         self._take(Event.BEGIN)
         self._records.begin()
         self.protocol = protocol_for(self._features.level(FEATURE))
-        self._error = None
+        self.error = None
         self._is_forgotten_there = self._in_doubt = False
         self._partitions, self._new_partitions, self._groups, self._announced_groups = {}, {}, {}, set()
         self._announcing = None
@@ -425,7 +426,7 @@ class TransactionManager:
             raise IllegalStateError(f"abort_transaction(): {name}: {settled.value}; begin_transaction() goes on")
 
     def _let_go_of_records(self) -> Flow[None]:
-        self._records.drop_unsent(self._error)
+        self._records.drop_unsent(self.error)
         done = False
         try:
             yield from self._records.deliver()
@@ -529,7 +530,7 @@ class TransactionManager:
             raise TransactionOutcomeUnknownError(f"{error}; begin_transaction() goes on with another one") from error
         if answer.reaction in (TransactionReaction.ABORT, TransactionReaction.ABORT_AND_INITIALIZE):
             self._is_forgotten_there |= answer.reaction is TransactionReaction.ABORT_AND_INITIALIZE
-            self._error = error
+            self.error = error
             self._take(Event.FAILED)
         else:
             self.fatal(error)
