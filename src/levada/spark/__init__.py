@@ -20,7 +20,7 @@ and `source.range_reader` reads the records of a task. `source.batch`, `source.s
 `sink.spread` chooses partitions. `task` is what tasks begin with, and `clients` keeps connections between them. `helpers` and
 `lag_listener` are for programs.
 
-Importing this package logs a warning if Spark will start a different Python than the program's. The import fails if PySpark is older than
+Importing this package gives a warning if Spark will start a different Python than the program's. The import fails if PySpark is older than
 4.0.1 (`installation`). `pyspark_versions` handles the differences between later versions.
 
 The public names are loaded at first use: Spark's Python processes import this package and need none of these names.

@@ -41,8 +41,9 @@ def admin_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def reused_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
-    """Yield an idle admin client with these settings, or a new one. It becomes idle again when the `with` block ends.
+    """Yield an idle admin client with these settings, or a new one.
 
+    It becomes idle again when the `with` block ends; after an error it is closed.
     settings: of any client; those that KafkaAdmin does not have are left out.
     """
     from levada import KafkaAdmin
@@ -66,7 +67,10 @@ def fresh_admin(settings: Mapping[str, str]) -> Iterator[KafkaAdmin]:
 
 @contextmanager
 def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
-    """Yield an idle consumer with these settings, or a new one. It becomes idle again when the `with` block ends."""
+    """Yield an idle consumer with these settings, or a new one.
+
+    It becomes idle again when the `with` block ends; after an error it is closed.
+    """
     from levada import KafkaConsumer
 
     with _reused("consumer", KafkaConsumer, settings) as client:
@@ -75,7 +79,10 @@ def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
 
 @contextmanager
 def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PARTITIONER) -> Iterator[KafkaProducer]:
-    """Yield an idle producer with these settings and this partitioner, or a new one. It becomes idle again when the `with` block ends."""
+    """Yield an idle producer with these settings and this partitioner, or a new one.
+
+    It becomes idle again when the `with` block ends; after an error it is closed.
+    """
     from levada import KafkaProducer
 
     with _reused(f"producer, {partitioner}", lambda settings: new_producer(settings, partitioner), settings) as client:
@@ -88,7 +95,7 @@ def reused_transactional_producer(
 ) -> Iterator[KafkaProducer]:
     """Yield an idle producer with this transactional.id, or a new one.
 
-    The producer becomes idle again when the `with` block ends. If it is fenced or its transaction has not ended, it is closed instead.
+    The producer becomes idle again when the `with` block ends. It is closed instead after an error, or if its transaction has not ended.
     keeps_identity: called when the block ends without an error, and returns whether the producer keeps its producer id and epoch for the
     next task. By default it forgets them, and init_transactions() has to be called on it as on a new producer.
     """
@@ -116,7 +123,7 @@ def roles(schema: pa.Schema) -> dict[str, Any]:
 
 
 class Outstanding:
-    """Arrow batches that were sent and are not yet known to be acknowledged. More than a few would only hold memory."""
+    """Arrow batches that were sent and are not yet known to be acknowledged: at most MOST, because more would only use memory."""
 
     MOST = 16
 
@@ -124,13 +131,13 @@ class Outstanding:
         self._deliveries: deque[ArrowDelivery] = deque()
 
     def add(self, delivery: ArrowDelivery) -> None:
-        """Take one more. Raises what an earlier one has come to."""
+        """Add one. If these are more than MOST, wait for the oldest. Raises its error if it has failed."""
         self._deliveries.append(delivery)
         while len(self._deliveries) > self.MOST:
             self._deliveries.popleft().result()
 
     def wait(self) -> None:
-        """Wait until all are acknowledged. Raises the first failure."""
+        """Wait until all are acknowledged. Raises the error of the first that has failed."""
         while self._deliveries:
             self._deliveries.popleft().result()
 
@@ -141,9 +148,9 @@ def _reused(
 ) -> Iterator[Client]:
     """Yield an idle client or a new one. reset: prepares it for the next task; a client for which it raises KafkaError is closed.
 
-    A client is reused for the same kind and settings. make: creates a client.
+    A client is reused for the same kind and settings. If the `with` block raises, the client is closed. make: creates a client.
     """
-    # A client does not survive a fork; the process id keeps a child from finding its parent's.
+    # A client does not survive a fork. Because the process id is in the key, a child does not find the clients of its parent.
     key = (os.getpid(), kind, frozenset(settings.items()))
     client = _idle.pop(key, None) or make(dict(settings))
     _in_use.append(client)
@@ -169,7 +176,7 @@ def _reused(
 
 
 def are_in_use() -> bool:
-    """Whether a task uses a client now. If none does, a failed connection is no problem for the query."""
+    """Whether this process uses a client now. If not, a failed connection is no problem for the query."""
     return bool(_in_use)
 
 
@@ -184,6 +191,6 @@ def _put_back(key: Key, client: Client) -> None:
 
 
 def close_idle() -> None:
-    """Close every client that no task uses."""
+    """Close every idle client."""
     while _idle:
         _idle.popitem()[1].close(timeout=0)

@@ -31,18 +31,21 @@ class LevadaDataSource(DataSource):
         return "levada"
 
     def schema(self) -> StructType:
-        """Return the columns of a source. load() calls this, so a wrong option fails in load() and not when the query runs."""
+        """Return the columns of a source. If a format needs the registry's schema, look it up. Raises ConfigError.
+
+        Spark calls this in load(), so a wrong option fails in load() and not when the query runs.
+        """
         options = source_options(self.options, streaming=None)
         self._typed = options.typed.pinned()
         return record_schema(options.include_headers, options.columns, self._typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the source of a batch query."""
+        """Return the source of a batch query. Raises ConfigError."""
         options = self._source_options(schema, streaming=False)
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the source of a streaming query."""
+        """Return the source of a streaming query. Raises ConfigError."""
         options = self._source_options(schema, streaming=True)
         return for_this_pyspark(StreamReader(options, schema), options.is_available_now)
 
@@ -64,9 +67,10 @@ class LevadaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the sink of a batch query.
 
-        Raises ConfigError for mode overwrite. An exactlyOnce.id without exactlyOnce.batchId is allowed only within a micro-batch.
-        write_kafka() and the tasks check that. This method cannot, because Spark does not tell it whether the write is part of a
-        micro-batch.
+        Raises ConfigError for a wrong option, wrong columns and mode overwrite, and UnknownTopicOrPartitionError.
+
+        An exactlyOnce.id without exactlyOnce.batchId is allowed only within a micro-batch. write_kafka() and the tasks check that. This
+        method cannot, because Spark does not tell it whether the write is part of a micro-batch.
         """
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")
@@ -76,7 +80,10 @@ class LevadaDataSource(DataSource):
         return BatchWriter(options, columns)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, like Spark's own sink."""
+        """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, like Spark's own sink.
+
+        Raises ConfigError for a wrong option or wrong columns, and UnknownTopicOrPartitionError.
+        """
         options = self._sink_options()
         columns = sink_columns(schema, options)
         if options.exactly_once is not None:

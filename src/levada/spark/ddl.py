@@ -58,7 +58,7 @@ _DEEPEST = 50
 
 
 def parse_schema(text: str, option: str) -> StructType:
-    """Parse a schema of named, typed fields. Raises ConfigError with the option's name and the unexpected text."""
+    """Parse a schema of named, typed fields. Raises ConfigError with the option's name and the reason."""
     reader = _Reader(text, option)
     fields = reader.fields(end="", depth=0)
     return StructType(fields)
@@ -87,7 +87,7 @@ class _Reader:
         return tokens
 
     def fields(self, *, end: str, depth: int) -> list[StructField]:
-        """Parse fields up to the sign `end`, or to the end of the text if it is empty."""
+        """Parse one or more fields up to and including the sign `end`, or, if `end` is "", up to the end of the text."""
         fields: list[StructField] = []
         while not fields or self._take(","):
             name = self._name("the name of a field")

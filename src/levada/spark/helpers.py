@@ -40,7 +40,8 @@ def read_kafka(
     options: the options of docs/SPARK.md as keywords, with an underscore for each dot. Values may be Python values: True, a mapping, a
     list, an aware datetime, a timedelta. schema: the columns to read, in the form that `.schema()` takes; default: all. kafka: settings of
     KafkaConsumer (the options kafka.*). registry: settings of SchemaRegistryClient (the options schema.registry.*). Raises ConfigError for
-    an option that the source refuses, before Spark is called; with Spark Connect, Spark raises its own error instead.
+    a wrong option, before Spark is called. For an unknown name in `columns`, and with Spark Connect for every option that the source
+    refuses, Spark raises its own error.
     """
     given = _options(bootstrap_servers, kafka, registry, options)
     if not _is_connected(spark):

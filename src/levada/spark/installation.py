@@ -57,7 +57,10 @@ def warn_of_another() -> None:
 
 
 def why_another(environment: Mapping[str, str]) -> str | None:
-    """Return a warning with advice if Spark will start a different Python than this one. None if Spark will start this Python."""
+    """Return a warning with advice if Spark will start a different Python than this one. None if Spark will start this Python.
+
+    It may have to run the other command, to compare the two; None also if that takes longer than PATIENCE_S seconds.
+    """
     given = next((name for name in _CHOSEN_BY if name in environment), None)
     command = "python3" if given is None else environment[given]
     found = shutil.which(command, path=environment.get("PATH"))

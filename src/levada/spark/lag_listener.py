@@ -41,7 +41,7 @@ SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "163
 """Short timeouts: Spark calls its listeners one after another. Small fetches: one record of each partition is enough."""
 NEXT_RECORD_S = 5.0
 PAUSE_S = 60.0
-"""Seconds before the next request after brokers did not answer. Without this pause each micro-batch would wait for a timeout."""
+"""Seconds without requests after one has failed. Without this pause each micro-batch would wait for a timeout."""
 NEVER = float("-inf")
 MOST_ENDED = 1000
 """How many ended runs are remembered. Late events of these runs are ignored."""
@@ -77,7 +77,8 @@ class LagListener(StreamingQueryListener):
     several clusters needs a listener for each cluster; a listener ignores topics that its cluster does not have.
 
     bootstrap_servers, kafka: as for read_kafka(); use the isolation.level of the queries. on_lag: called on one of PySpark's threads.
-    line: whether to show a progress line; default: yes if standard error is a terminal, and in notebooks. Raises ConfigError.
+    line: whether to show a progress line; default: yes if standard error is a terminal, and in notebooks. Raises
+    ConfigError for a wrong setting, and for line=True with neither terminal nor notebook.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class LagListener(StreamingQueryListener):
 
     @property
     def lags(self) -> list[Lag]:
-        """The newest lag of each running query."""
+        """The last measured lag of each running query."""
         with self._lock:
             return list(self._lags.values())
 

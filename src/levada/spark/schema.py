@@ -56,7 +56,10 @@ TARGET_BYTES = 4 << 20
 
 
 def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typed = UNTYPED) -> StructType:
-    """Return the schema of a source. columns: the columns in this order; empty for all. Raises ConfigError for an unknown column."""
+    """Return the schema of a source. Raises ConfigError for an unknown column.
+
+    columns: the columns, in this order; () for all, with headers only if include_headers is true.
+    """
     types = _types(typed)
     check_names(columns, typed)
     names = columns or [name for name in types if include_headers or name != "headers"]
@@ -68,7 +71,7 @@ def _types(typed: Typed) -> dict[str, DataType]:
 
 
 def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
-    """Raise ConfigError if the option columns names an unknown column."""
+    """Raise ConfigError if one of `columns`, the value of the option with this name, is unknown."""
     known = {name.lower(): name for name in (*_TYPES, *typed.columns)}
     for name in columns:
         if name not in known.values():
@@ -78,7 +81,9 @@ def check_names(columns: Sequence[str], typed: Typed = UNTYPED) -> None:
 
 
 def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
-    """Raise ConfigError unless the user's schema is a selection of the source's columns. Columns that it leaves out are not read."""
+    """Raise ConfigError unless the user's schema is a selection of the source's columns, with their types, and says NOT NULL only for
+    columns that are never null. Columns that it leaves out are not read.
+    """
     types = _types(typed)
     if not wanted.fields:
         raise ConfigError("the schema has no column; name at least one")
@@ -96,7 +101,7 @@ def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
 
 
 def _may_be_null(kind: DataType) -> bool:
-    """Whether all parts of a type may be null."""
+    """Whether all parts of a type, except keys of maps, may be null."""
     match kind:
         case StructType():
             return all(field.nullable and _may_be_null(field.dataType) for field in kind.fields)
@@ -112,7 +117,7 @@ def _same(have: DataType, wanted: DataType) -> bool:
 
 
 def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
-    """Return the columns that a schema needs, under the names of levada's columnar reader."""
+    """Return the columns to read for a schema, under the names of levada's columnar reader."""
     names = [_LEVADA_NAMES.get(name, name) for name in typed.needed(schema.fieldNames())]
     # An error message names the record whose timestamp Spark cannot store.
     return list(dict.fromkeys([*names, *(PLACE if "timestamp" in names else ())]))

@@ -9,7 +9,9 @@ from levada.spark.task_log import log_with_task
 
 DAEMON = "pyspark.daemon"
 FREEZES = 5
-"""Enough for what a process loads. Not more, because frozen objects that are in cycles are not freed later, such as a closed client."""
+"""The most freezes in a process. Enough for all modules that it loads; no more, because frozen objects in cycles, such as a closed client,
+are never freed.
+"""
 _modules: list[int] = []
 """How many modules were loaded at each freeze."""
 

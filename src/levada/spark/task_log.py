@@ -97,7 +97,10 @@ class TaskHandler(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record if no other handler does."""
+        """Write a record from WARNING on, if no other handler does.
+
+        Faults of connections are skipped while no client is in use, and a repeated warning about settings is skipped.
+        """
         is_last = not logging.root.handlers and logging.getLogger(LOGGER).handlers == [self]
         if record.name == CONNECTIONS and not are_in_use():
             return
@@ -107,7 +110,10 @@ class TaskHandler(logging.Handler):
             sys.stderr.write(form.format(record) + "\n")
 
     def _is_repeated(self, record: logging.LogRecord) -> bool:
-        """Whether a warning about settings was written before. A commit makes a client for each micro-batch, which warns each time."""
+        """Return whether this warning about settings was written before; if not, remember it.
+
+        A commit may make a client for each micro-batch, and each client warns.
+        """
         if record.name not in ABOUT_SETTINGS:
             return False
         text = record.getMessage()

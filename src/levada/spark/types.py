@@ -42,7 +42,7 @@ _WRITTEN = (
     TimestampNTZType,
     TimestampType,
 )
-"""The types that some format writes. Spark returns others, such as VARIANT, as structs that have no meaning elsewhere."""
+"""The types that some format writes. Spark passes others, such as VARIANT, as structs that have no meaning elsewhere."""
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -82,7 +82,7 @@ def name_of(kind: pa.DataType) -> str:
 
 
 def written_type(column: str, kind: DataType) -> pa.DataType:
-    """Return the Arrow type of a column that a format writes. Raises ConfigError for a type that no format has."""
+    """Return the Arrow type of a column that a format writes. Raises ConfigError for a type that no format writes."""
     _check_written(column, kind)
     return arrow_type(kind)
 

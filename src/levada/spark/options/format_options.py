@@ -34,7 +34,8 @@ PROTOBUF_SUFFIXES = ("protobuf.descriptor", "protobuf.message")
 class SideOptions(NamedTuple):
     """The options of one side, the key or the value: `get("schema")` reads the option value.schema.
 
-    own: all options. side: "key" or "value". format: the name of the side's format. topics: the topics that the options name.
+    own: levada's own options, of both sides, from option_text.split(). side: "key" or "value". format: the name of the side's format.
+    topics: the topics that the options name; () if a pattern or the rows choose them.
     """
 
     own: Mapping[str, str]
@@ -67,7 +68,8 @@ def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
 def chosen_formats(
     own: Mapping[str, str], topics: tuple[str, ...], suffixes: Mapping[str, tuple[str, ...]], *, asking: tuple[str, ...]
 ) -> dict[str, SideOptions]:
-    """Return the options of each side whose format is not binary, by side. Raises ConfigError for options that have no effect.
+    """Return the options of each side whose format is not binary, by side. Raises ConfigError for an unknown format, and for options that
+    have no effect.
 
     topics: the topics that the options name. suffixes: for each format, the option names without "key." or "value.". asking: the formats
     that use a schema registry.
@@ -140,7 +142,7 @@ def _avro(given: SideOptions) -> Format:
 
 
 def avro_schema(given: SideOptions, text: str) -> AvroSchema:
-    """Return the Avro schema in the option's text. Raises ConfigError if no column can have this schema."""
+    """Return the Avro schema in the option's text. Raises ConfigError if the text is no Avro schema, or no column can have it."""
     from levada.formats.avro_schema import AvroSchema
 
     schema = AvroSchema((text,), f"option '{given.name('avro.schema')}'")
@@ -200,7 +202,9 @@ def _protobuf(given: SideOptions) -> Format:
 
 
 def message_type(given: SideOptions) -> MessageType:
-    """Return the message that the options name. Raises ConfigError if the message does not exist or no column can have its type."""
+    """Return the message that the options name. Raises ConfigError if an option is missing, the descriptors cannot be read, the message
+    does not exist, or no column can have its type.
+    """
     from levada.formats.protobuf_schema import MessageType
 
     option = given.name("protobuf.descriptor")

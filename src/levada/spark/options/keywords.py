@@ -39,9 +39,9 @@ class EitherOptions(TypedDict, total=False):
     value_avro_schema: str
     """The Avro schema of values, as JSON text."""
     key_subject: str
-    """The registry's subject of the schemas of keys. Default: <topic>-key."""
+    """The registry's subject of the schemas of keys. Default: <topic>-key, if the options name exactly one topic."""
     value_subject: str
-    """The registry's subject of the schemas of values. Default: <topic>-value."""
+    """The registry's subject of the schemas of values. Default: <topic>-value, if the options name exactly one topic."""
     key_protobuf_descriptor: str
     """A file with the Protobuf descriptors for keys, as protoc writes it, or its content in base64."""
     key_protobuf_message: str
@@ -80,13 +80,15 @@ class ReadOptions(EitherOptions, total=False):
     failOnDataLoss: bool
     """Whether the query fails when records were deleted before it has read them. Default: True."""
     onDataLoss: Literal["fail", "earliest", "skip"]
-    """Whether the query fails when records are lost, or where it continues in a topic that was created again. Default: fail."""
+    """Whether the query fails when records are lost, or where it continues in a topic that was created again. Default: fail, or earliest if
+    failOnDataLoss is false.
+    """
     pushFilters: bool
     """Use the filters of a batch query to read less; only for a DataFrame that is used once. Default: False."""
     includeHeaders: bool
     """Add the column headers. Default: False."""
     columns: str | Sequence[str]
-    """The columns to return, in this order. Default: all."""
+    """The columns to return, in this order. Default: all, with headers only if includeHeaders is true."""
     maxOffsetsPerTrigger: int
     """The most offsets to read in a micro-batch."""
     minOffsetsPerTrigger: int
@@ -100,11 +102,11 @@ class ReadOptions(EitherOptions, total=False):
     maxRecordsPerPartition: int
     """The most offsets that a task reads."""
     recordsPerTask: int
-    """Small partitions share a task up to this number of offsets. Default: 100000."""
+    """Small partitions share a task up to this number of offsets. No effect with minPartitions. Default: 100000."""
     kafkaConsumer_pollTimeoutMs: Duration
     """A task fails when it has read nothing for this time. Default: 120000 ms."""
     fetchOffset_numRetries: int
-    """How often the driver asks for offsets again before it reports that records are lost. Default: 3."""
+    """How often the driver or a task asks again before it reports that records are lost. Default: 3."""
     fetchOffset_retryIntervalMs: int
     """Milliseconds between these attempts. Default: 1000."""
     groupIdPrefix: str
@@ -159,7 +161,9 @@ class WriteOptions(EitherOptions, total=False):
     onLostSlot: Literal["fail", "rewrite", "skip"]
     """What to do if rows of a decided batch are lost and the same rows cannot be written again. Default: fail."""
     inlineMaxBytes: int
-    """The most bytes of record batches that the driver writes per micro-batch; the tasks write the rest. Default: 16777216."""
+    """About how many bytes of record batches the driver writes per micro-batch. A task with more than its share writes all its rows itself.
+    Default: 16777216.
+    """
     partitioner: Literal["default", "round_robin"]
     """How to choose the partition of a row that names none. Default: by key like Java's client; rows without a key are spread evenly."""
 

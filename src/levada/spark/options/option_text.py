@@ -56,8 +56,8 @@ def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[st
     """Return two mappings: levada's own options in their usual spelling, and the settings of the Kafka client without their prefix
     `kafka.`.
 
-    The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for unknown options, unless
-    unknownOptions=warn.
+    The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for an unknown
+    option, unless unknownOptions=warn, and for the option that CREATE TABLE adds.
     """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)
@@ -110,7 +110,7 @@ def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
 
 
 def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
-    """Read an option that is true or false. Raises ConfigError for another text. own: all options."""
+    """Read an option that is true or false. Raises ConfigError for another text. own: levada's own options, from split()."""
     word = own.get(name, str(default)).strip().lower()
     if word not in ("true", "false"):
         raise ConfigError(f"option '{name}': expected true or false, got {own[name]!r}")
@@ -118,7 +118,10 @@ def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def choice(own: Mapping[str, str], name: str, words: Collection[str], default: str) -> str:
-    """Read an option that must be one of `words`, in upper or lower case. words: in lower case. Raises ConfigError. own: all options."""
+    """Read an option that must be one of `words`, in upper or lower case. Raises ConfigError for another text.
+
+    own: levada's own options, from split(). words: in lower case.
+    """
     word = own.get(name, default).strip().lower()
     if word not in words:
         raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
@@ -126,12 +129,12 @@ def choice(own: Mapping[str, str], name: str, words: Collection[str], default: s
 
 
 def positive(own: Mapping[str, str], name: str) -> int | None:
-    """Read a whole number above 0. None if the option is not given."""
+    """Read a whole number above 0; None if the option is not given. Raises ConfigError for another text. own: from split()."""
     return whole(own, name, least=1)
 
 
 def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
-    """Read a whole number of at least `least`. None if the option is not given."""
+    """Read a whole number of at least `least`, 0 or 1; None if the option is not given. Raises ConfigError for another text."""
     if name not in own:
         return None
     number = decimal(own[name].strip())
@@ -150,9 +153,9 @@ def decimal(text: str) -> int | None:
 
 
 def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
-    """Read a duration such as 15m or 500ms, and return seconds. A number without a unit is milliseconds. Raises ConfigError.
+    """Read a duration such as 15m or 500ms, and return seconds; default_s if the option is not given. Raises ConfigError for another text.
 
-    own: all options.
+    A number without a unit is milliseconds. own: levada's own options, from split().
     """
     if name not in own:
         return default_s
@@ -164,9 +167,9 @@ def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
 
 
 def parse_json(text: str, name: str, form: str) -> Any:
-    """Read an option that is JSON. form: the expected form, for the error.
+    """Read the text of an option that is JSON. Raises ConfigError for another text.
 
-    An object that has a key twice is refused: the first value would be lost.
+    An object that has a key twice is refused: the first value would be lost. name: of the option. form: the expected form, for errors.
     """
     try:
         return json.loads(text, object_pairs_hook=_once_each)
@@ -184,12 +187,12 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(text: str) -> str:
-    """Return the text of an option, shortened for an error message."""
+    """Return the text of an option for an error message: quoted, and shortened."""
     return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}..."
 
 
 def check_topic(name: str, topic: str) -> None:
-    """Refuse a name that no topic can have. Raises ConfigError."""
+    """Raise ConfigError for a name that no topic can have. name: of the option."""
     if not is_topic_name(topic):
         raise ConfigError(
             f"option '{name}': {shown(topic)} is not a topic name: use letters, digits, '.', '_' and '-', at most 249 characters"

@@ -99,7 +99,9 @@ DEFAULT_RECORDS_PER_TASK = 100_000
 TASK_LINGER_MS = 100
 TASK_BATCH_BYTES = 1_000_000
 UNKNOWN_TOPIC_S = 5.0
-"""How long a task waits for an unknown topic. Brokers that create topics automatically need a moment after the first request."""
+"""How long a sink waits for an unknown topic, if kafka.max.block.ms is not given. Brokers that create topics automatically need a moment
+after the first request.
+"""
 
 READ_COMMITTED = "read_committed"
 ALL_REPLICAS = -1
@@ -112,7 +114,7 @@ class SourceOptions:
     """The topics to read, the first and last offsets, the division into tasks, and the client settings (dotted Kafka names).
 
     starting_option, ending_option: the options that gave the bounds, for errors. is_available_now: None if the option is not given.
-    columns: empty for all. only_for_streams: the given options that only a stream has. group_id: kafka.group.id, or "".
+    columns: () for all. only_for_streams: the given options that only a stream has. group_id: kafka.group.id, or "".
     commits_offsets: whether the stream commits its progress for this group.
     """
 
@@ -155,7 +157,7 @@ class SinkOptions:
 
     formats: the formats by side ("key", "value"); a side without a format is written unchanged.
     spreads: the rows that the sink spreads evenly over the partitions. topic_timeout_s: how long to wait for a topic that brokers do not
-    know; None for max.block.ms. exactly_once: None for a sink that writes at least once.
+    know, in seconds; None for max.block.ms. exactly_once: None for a sink that writes at least once.
     """
 
     topic: str | None
@@ -264,7 +266,9 @@ def _spreads(partitioner: str, config: ProducerConfig) -> Spreads:
 
 
 def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> tuple[dict[str, str], C]:
-    """Return the client's settings without those that have no effect: as text, and parsed. Raises ConfigError.
+    """Return the client's settings without those that have no effect: as text, and parsed. Log a warning that names the settings left out.
+
+    Raises ConfigError for a forbidden or wrong setting, and if bootstrap.servers is missing.
 
     forbidden: by the name of a setting that must not be given, advice for the error text.
     """
@@ -354,7 +358,7 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
     return chosen
 
 
-# The first and last offsets. If several options are given, the function uses the one that it tests first, like Spark's own connector.
+# The first and last offsets. If several options are given, each function uses the one that it tests first, like Spark's own connector.
 
 
 def _starting(own: Mapping[str, str], streaming: bool | None, group_id: str) -> tuple[str, Bound]:
