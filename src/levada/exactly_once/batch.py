@@ -15,7 +15,7 @@ _NAME = re.compile(r"(?P<sink>.+)~(?P<run>[0-9a-f]{8})\.(?P<parity>[01])\.(?P<ta
 
 @dataclass(frozen=True)
 class BatchId:
-    """Identifies a micro-batch. query_id: empty for a batch job or a number of exactlyOnce.batchId. run_id: changes with each start."""
+    """Identifies a micro-batch. query_id: "" for a batch job and with exactlyOnce.batchId. run_id: changes with each start."""
 
     query_id: str
     run_id: str
@@ -64,7 +64,7 @@ class SlotName(NamedTuple):
         return cls(batch.run_id[:RUN_SIZE], batch.number % 2, task, attempt)
 
     def within(self, sink: str) -> str:
-        """Return the slot's transactional id. sink: the sink's name, which is the driver's transactional id, and its prefix."""
+        """Return the slot's transactional id. sink: the sink's name, which is the driver's transactional id."""
         # An exactlyOnce.id cannot contain '~', so the name of a sink never equals the name of another sink's slot.
         return f"{sink}~{self.run}.{self.parity}.{self.task}.{self.attempt}"
 
@@ -83,7 +83,7 @@ def sink_of_group(group: str) -> str:
 
 
 def is_of(transactional_id: str, batch: BatchId) -> bool:
-    """Whether a slot may belong to this batch, of any run. False for slots of the previous and the next batch."""
+    """Whether this is the id of a slot that may belong to the batch, of any run. False for slots of the previous and the next batch."""
     slot = parsed(transactional_id)
     return slot is not None and slot[1].parity == batch.number % 2
 

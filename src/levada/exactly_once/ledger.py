@@ -1,8 +1,9 @@
 """The ledger: the entry about a sink's last batch, and the decision about the batch that Spark wants to commit.
 
-The ledger is the committed offset of a consumer group without members. The offset is the id of the last decided batch. Its metadata contain
-the query and run that wrote the batch, the number and digest of its rows, and its slots. Slots that do not fit into the metadata of one
-offset are continued in offsets of further groups. The ledger is read with require_stable (KIP-447), so no open transaction can change it.
+The ledger is the committed offset of a consumer group without members. The offset is the number of the last decided batch. Its metadata
+contain the query and run that wrote the batch, the number and digest of its rows, and its slots. Slots that do not fit into the metadata of
+one offset are continued in offsets of further groups. Before a decision the ledger is read with require_stable (KIP-447), so no open
+transaction can change it.
 """
 
 from __future__ import annotations

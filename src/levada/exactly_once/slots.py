@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
-"""How long to wait until a transaction is aborted, or a group deleted. Otherwise brokers do both later."""
+"""How long to wait until a transaction is aborted, or a group is deleted. If this takes longer, brokers do it later."""
 OLDEST_END = 4
 """A version of EndTxn with which every broker accepts the abort of an open transaction."""
 TIME_LEFT = 0.2
@@ -61,8 +61,8 @@ class Slots:
 
         Raises TimeoutError if a transaction stays open; CorruptRecordError and IllegalStateError like ledger.read().
 
-        at: the partition of the ledger's offset. None if it is not known; then a pending first entry is not waited for. stable: False to
-        read the committed offsets without waiting for open transactions.
+        at: the partition of the ledger's offset. None if it is not known; then a pending first entry is not waited for. stable: False, only
+        without `at`, to read the committed offsets without waiting for open transactions. timeout_s: None for default.api.timeout.ms.
         """
         last = self._last_offset(at, timeout_s, stable=stable)
         if last is None:

@@ -48,7 +48,7 @@ class Watched:
         self._clients = None if clients is None else [ref(client) for client in clients]
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yield a snapshot of each open client, beginning with the oldest client.
+        """Yield a snapshot of each open client: in the order given, or of all clients of this process, beginning with the oldest.
 
         A second client of the same kind and with the same client.id gets the client id "id#2", because Prometheus refuses all metrics if
         two have the same name and labels.

@@ -79,7 +79,7 @@ def _finished(file: str) -> str:
 
 
 def claims_of(template: Mapping[str, Any], settings: AssertionSettings, now_s: int) -> dict[str, Any]:
-    """Return the claims of an assertion: those of the template, overridden by those of the settings."""
+    """Return the claims of an assertion: those of the template, overridden by those of the settings, iat, exp, nbf and perhaps jti."""
     given = {"aud": settings.claim_aud, "iss": settings.claim_iss, "sub": settings.claim_sub}
     times = {"iat": now_s, "exp": now_s + settings.claim_exp_seconds, "nbf": now_s - settings.claim_nbf_seconds}
     once = {"jti": str(uuid.uuid4())} if settings.claim_jti_include else {}

@@ -1,4 +1,5 @@
-"""Gets a token from an OAuth 2 token endpoint over HTTP. Only this module of the package sends requests. It runs in a helper thread.
+"""Gets a token from an OAuth 2 token endpoint over HTTP, with blocking calls. Kafka clients call it on a helper thread, the registry client
+on the thread that needs the token.
 
 The author of a configuration decides which address gets a request, and with which secret (CVE-2025-27817). So only https is allowed, unless
 the program itself names the address. Redirects are not followed. Size, time and form of an answer are limited. No message contains a secret

@@ -1,4 +1,5 @@
-"""Chooses partitions for rows without a key. Runs of adjacent rows go to the partitions in turn, so that all get the same number of rows.
+"""Chooses partitions for rows without a key, or with partitioner.ignore.keys for all rows. Runs of adjacent rows go to the partitions in
+turn, so that all get about the same number of rows.
 
 KafkaProducer keeps such records on one partition until `batch.size` bytes went there. In a task `batch.size` is a megabyte. So all rows of
 a small task would go to one partition, and that partition would be random for each task.
@@ -26,7 +27,7 @@ from pyspark import TaskContext
 
 RUNS_OF_AVERAGE = 4
 LEAST_RUN = 16 << 10
-"""The least bytes of a run, if a block has more than one. This is the default batch.size of Kafka's own producer."""
+"""The least bytes of a run, if a block has more than one and batch.size is not smaller. This is Java's default batch.size."""
 
 
 class Turn(NamedTuple):
@@ -73,7 +74,7 @@ class Spread:
         self._dealt: dict[int, int] = {}
 
     def deal(self, rows: int, size: int, partitions: Sequence[int]) -> pa.Array:
-        """Return a partition for each row. rows: their number, at least one. size: their bytes together."""
+        """Return a partition for each row of the next block. rows: their number, at least one. size: their bytes together."""
         runs = self._runs(rows, size, len(partitions))
         first = sorted(partitions)[self._turn.first(len(partitions))]
         order = sorted(partitions, key=lambda partition: (self._dealt.get(partition, 0), partition < first, partition))

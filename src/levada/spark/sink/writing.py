@@ -284,9 +284,10 @@ _begun: set[tuple[int, str, str | None, str | None]] = set()
 
 
 def begin_writing(options: SinkOptions) -> None:
-    """Log the sink's guarantee and check that its topics exist, before tasks start. Done once in a process for each cluster and topic.
+    """Log the sink's guarantee and check that the topics of its options exist, before tasks start.
 
-    Raises UnknownTopicOrPartitionError if a topic does not exist and brokers do not create it automatically.
+    Done once in a process for each cluster and topics. Raises UnknownTopicOrPartitionError if the topic does not exist and brokers do not
+    create it automatically, or if the ledger's topic does not exist.
     """
     begin_task()
     ledger_topic = None if options.exactly_once is None else options.exactly_once.ledger_topic
@@ -356,7 +357,7 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Abort the slots of a write that was not committed."""
+        """Abort the slots of a write that was not committed. If the batch was decided already, commit them instead."""
         _abort(self.options, messages)
 
 
@@ -377,5 +378,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(self.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the slots of a micro-batch. If the batch was decided already, commit them instead."""
+        """Abort the slots of a write that was not committed. If the batch was decided already, commit them instead."""
         _abort(self.options, messages)

@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
             logger.warning("option '%s' is for streams; a batch query reads everything", name)
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve the start and end offsets and return the tasks that read the ranges."""
+        """Resolve the start and end offsets and return the tasks that read the ranges. Raises what resolve_ends() raises."""
         cluster = self._connect(self._options.client)
         try:
             start, end = self._bounds.narrow(*resolve_ends(self._options, cluster), cluster)
@@ -91,7 +91,11 @@ class PushFilters:
 
 
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
-    """Return the start and end offsets of a batch query, by partition."""
+    """Return the start and end offsets of a batch query, by partition.
+
+    Raises ConfigError if the start of a partition is after its end, and for bounds that resolve() refuses; UnknownTopicOrPartitionError for
+    a topic or partition that the options name and that does not exist.
+    """
     partitions = cluster.view(options.selection).checked(options.selection).partitions
     start = resolve(options.starting, partitions, cluster, options.starting_option)
     end = resolve(options.ending, partitions, cluster, options.ending_option)

@@ -39,7 +39,7 @@ _TIMES_FORM = 'give JSON such as {"topic": {"0": 1700000000000}}, in millisecond
 
 
 def parse_offsets(text: str, option: str) -> int | Offsets:
-    """Read earliest, latest or JSON, for options such as startingOffsets. Raises ConfigError that names the option."""
+    """Read earliest, latest or JSON, for options such as startingOffsets. Raises a ConfigError that names the option."""
     word = text.strip().lower()
     if word in ("latest", "earliest"):
         return LATEST if word == "latest" else EARLIEST
@@ -47,12 +47,12 @@ def parse_offsets(text: str, option: str) -> int | Offsets:
 
 
 def parse_times(text: str, option: str) -> Offsets:
-    """Read a time for each partition, for options such as startingOffsetsByTimestamp. Raises ConfigError that names the option."""
+    """Read a time for each partition, for options such as startingOffsetsByTimestamp. Raises a ConfigError that names the option."""
     return _parse(text, option, 0, _TIMES_FORM)
 
 
 def parse_time(text: str, option: str) -> int:
-    """Read one time, for options such as startingTimestamp. Raises ConfigError that names the option."""
+    """Read one time, for options such as startingTimestamp, in ms since the epoch. Raises a ConfigError that names the option."""
     time = decimal(text.strip())
     if time is None:
         raise ConfigError(f"option '{option}': expected milliseconds since the epoch, got {shown(text)}")
@@ -84,7 +84,8 @@ def moves_with_time(bound: Bound) -> bool:
 def resolve(bound: Bound, partitions: Iterable[TopicPartition], cluster: Cluster, option: str) -> Offsets:
     """Return the offset that a bound means, by partition. Sends only the requests that the bound needs.
 
-    Raises ConfigError if the JSON does not name exactly these partitions, or if a partition has no record at or after the time.
+    Raises ConfigError if the JSON does not name exactly these partitions, or if a partition has no record at or after the time and the
+    bound has no or_latest.
     """
     asked = sorted(set(partitions))
     if isinstance(bound, AtTime):

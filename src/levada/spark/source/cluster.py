@@ -123,7 +123,7 @@ class KafkaCluster:
             raise
 
     def view(self, selection: Selection) -> View:
-        """Return the existing partitions of a selection, by one request for all topics, or two for a pattern."""
+        """Return the existing partitions of a selection. Assigns them to the consumer, too, which does not fetch from them here."""
         names = selection.names
         if selection.pattern is not None:
             names = [name for name in self._admin.list_topics() if selection.pattern.search(name)]
@@ -136,7 +136,7 @@ class KafkaCluster:
         return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
 
     def _described(self, names: Sequence[str]) -> list[TopicDescription]:
-        """Describe topics, and leave out those that do not exist. Raises any other error of a topic."""
+        """Describe topics, and leave out those that do not exist, by a second request. Raises any other error of a topic."""
         try:
             return list(self._admin.describe_topics(names).values()) if names else []
         except UnknownTopicOrPartitionError as unknown:

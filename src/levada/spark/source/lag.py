@@ -17,8 +17,8 @@ class PartitionLag(NamedTuple):
     """The lag of a query in one partition.
 
     offsets: the number of offsets from the next one to read to the end of the log. Offsets without a record count; offsets before the log's
-    beginning do not. seconds: now minus the timestamp of the next unread record. 0.0 if there is no such record; None if it has no
-    timestamp, or did not arrive in time.
+    beginning do not. seconds: now minus the timestamp of the next unread record, but not below 0.0; 0.0 if there is no such
+    record; None if it has no timestamp, or did not arrive in time.
     """
 
     offsets: int

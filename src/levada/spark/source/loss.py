@@ -21,7 +21,7 @@ class OnLoss(Enum):
     EARLIEST = "earliest"
 
     def report(self, findings: Sequence[str], logger: logging.Logger) -> None:
-        """Raise DataLossError with the findings, or log them. Nothing happens without findings."""
+        """With FAIL raise DataLossError with the findings, else log each as a warning. Without findings do nothing."""
         if findings and self is OnLoss.FAIL:
             raise data_loss(findings)
         for finding in findings:

@@ -48,7 +48,10 @@ class Splitting:
 
 
 def plan(start: Offsets, end: Offsets, splitting: Splitting) -> list[TaskSpans]:
-    """Divide the offsets between start and end among tasks. A partition is skipped if its end is not after its start."""
+    """Divide the offsets between start and end among tasks. A partition is skipped if its end is not after its start.
+
+    With minPartitions no task gets more than one span, and recordsPerTask has no effect.
+    """
     spans = [Span(tp, start[tp], end[tp]) for tp in sorted(end) if end[tp] > start[tp]]
     if splitting.max_records is not None:
         spans = [piece for span in spans for piece in cut(span, -(-span.size // splitting.max_records))]

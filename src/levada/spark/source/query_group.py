@@ -15,12 +15,12 @@ from levada.spark.source.offsets import Offsets
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 60.0
-"""How long to wait after a failed commit: each attempt delays a trigger."""
+"""How long nothing is committed after a failed commit: each attempt delays a trigger."""
 NEVER = float("-inf")
 
 
 class QueryGroup:
-    """Commits the progress of a query. group_id: empty for a query without commitOffsets."""
+    """Commits the progress of a query. group_id: "" for a query without commitOffsets."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -28,7 +28,10 @@ class QueryGroup:
         self._failed_at = NEVER
 
     def follow(self, offsets: Offsets, cluster: Cluster) -> None:
-        """Commit the offsets that have changed since the last commit. offsets: the query has processed all records before them."""
+        """Commit the offsets that have changed since the last commit. offsets: the query has processed all records before them.
+
+        Does nothing without a group, and for PAUSE_S seconds after a failure. An error is only logged.
+        """
         moved = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not self._group_id or not moved or time.monotonic() < self._failed_at + PAUSE_S:
             return

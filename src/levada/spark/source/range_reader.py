@@ -39,7 +39,8 @@ READ_UNCOMMITTED = "read_uncommitted"
 def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """Yield the records of a task's spans in Spark's columns.
 
-    Raises DataLossError if records are lost and the options do not allow it, TimeoutError if none arrive for kafkaConsumer.pollTimeoutMs.
+    Raises DataLossError if records are lost and the options do not allow it, TimeoutError if none arrive for kafkaConsumer.pollTimeoutMs,
+    and SerializationError in mode FAILFAST.
     """
     if not task.spans:
         return
@@ -101,16 +102,16 @@ class SpanReader:
         self._looks_left = self._looks
 
     def _has_moved(self) -> bool:
-        """Whether a position has changed without records, past aborted transactions for example."""
+        """Whether a position has changed since the last call. It changes without records past aborted transactions, for example."""
         before, self._positions = self._positions, {tp: self._consumer.position(tp) for tp in self._spans}
         if self._positions != before:
             self._moved()
         return self._positions != before
 
     def _look_for_deleted(self, unknown: UnknownTopicOrPartitionError) -> None:
-        """Wait for fetchOffset.retryIntervalMs while attempts remain, because the broker may have old metadata.
+        """Wait for fetchOffset.retryIntervalMs while fetchOffset.numRetries allows it, because the broker may have old metadata.
 
-        After the last attempt report the partitions that do not exist as a loss, and stop reading them. Raises `unknown` if all exist.
+        After the last wait report the partitions that do not exist as a loss, and stop reading them. Raises `unknown` if all exist.
         """
         if self._looks_left:
             self._looks_left -= 1

@@ -69,7 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offsets at which a query without a checkpoint begins. Repeated calls return the same offsets.
 
         Spark calls this method also when it replays an unfinished batch 0. The end of that batch contains its start, so the result is not
-        needed then. Therefore this method does not raise if Kafka does not answer. The later calls that need the start raise the error.
+        needed then. Therefore this method raises no KafkaError, for example if Kafka does not answer. The later calls that need the start
+        raise it.
         """
         if self._initial is None:
             try:
@@ -90,7 +91,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._kafka().latest(view.partitions)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        """Return the end of the next micro-batch. If there are no new records, this is exactly `start`."""
+        """Return the end of the next micro-batch. If there are no new records, this is `start`, except in batch 0 and after a loss.
+
+        Reports losses since `start`, and with commitOffsets commits `start` for the query's group. Raises DataLossError, and
+        UnknownTopicOrPartitionError for a missing topic.
+        """
         self._check_resolved(start)
         whole = from_json(start)
         kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
@@ -121,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
-        """Return the offset ranges of the tasks. New partitions are read from their beginning."""
+        """Return the offset ranges of the tasks. New partitions are read from their beginning. Raises DataLossError."""
         self._check_resolved(start_of(start, end))
         begin, until = from_json(start_of(start, end)), from_json(end)
         self._options.on_loss.report(self._replay_without_start(start, end) or backwards(begin, until), logger)
@@ -183,8 +188,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(self._options.fetch_offset_interval_s)
 
     def _report_missing(self, topics: Sequence[str]) -> None:
-        """Raise an error, or log a warning, for topics that the options name, that do not exist, and that the query has never read.
+        """Report topics that the options name, that do not exist, and that the query has never read.
 
+        If the query fails on a loss, raise UnknownTopicOrPartitionError. Otherwise log a warning for each, but only at the first look.
         The name is probably wrong, or the topic was deleted long ago.
         """
         if topics and self._options.on_loss is OnLoss.FAIL:
@@ -219,7 +225,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return onward
 
     def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
-        """Return the end offsets of partitions that were missing and exist again. Empty unless onDataLoss=skip skips their new logs."""
+        """Return the end offsets of partitions that were missing and exist again. Empty unless onDataLoss=skip skips their new logs.
+
+        Also remember the partitions that are missing now.
+        """
         returned = (self._gone & latest.keys()) - begin.keys()
         self._gone = (self._gone | set(lost.gone)) - returned
         return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
@@ -246,9 +255,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
     def _between(self, begin: Offsets, until: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the start and the end offset of each partition of `until`.
+        """Return the start and end offsets for planning. A partition of `until` that is not in `begin` is read from its beginning.
 
-        A partition that is not in `begin` is read from its beginning.
+        Reports a loss if such a partition has lost its first records, or does not exist any more; in the latter case it is left out.
         """
         new = until.keys() - begin.keys()
         if not new:

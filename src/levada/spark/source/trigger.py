@@ -114,7 +114,10 @@ class TopicIds:
         self._known: dict[str, object] = {}
 
     def compare(self, now: Mapping[str, object], topics: Iterable[str]) -> tuple[set[str], set[str]]:
-        """Return the topics whose id has changed, and the topics whose id is known to be unchanged. now: the current ids."""
+        """Return which of `topics` have changed their id, and which are known to have the same id. now: the current ids.
+
+        A topic without an id before or now is in neither set.
+        """
         seen = {topic for topic in topics if self._known.get(topic) is not None and now.get(topic) is not None}
         remade = {topic for topic in seen if now[topic] != self._known[topic]}
         return remade, seen - remade

@@ -1,17 +1,18 @@
 """What the driver does with the messages of a batch's tasks: it reads the ledger, decides, and writes rows and ledger in one transaction.
 
-A commit begins with InitProducerId as a new producer does, and then reads the ledger. A process that wrote the ledger's last entry needs
-neither for the next batch of the run: no sink changes the ledger without InitProducerId, and that fences this process. If brokers refuse
-its producer id and epoch at the first request of the transaction, the commit starts over with InitProducerId, and so does each further
-commit of the run in this process: Spark shares its processes for commits between all queries of a driver, and several in turn would be
-fenced each time.
+A commit sends InitProducerId, which fences other drivers, and then reads the ledger. A process that wrote the ledger's last entry needs
+neither for the next batch of the run, if no slots are involved: another driver would have sent InitProducerId before it changed the ledger,
+and this process would be fenced. If brokers refuse its producer id and epoch at the first request of the transaction, the commit starts
+over with InitProducerId. Each further commit of the run in this process then begins with InitProducerId, too: Spark shares its processes
+for commits between all queries of a driver, and processes that commit a query's batches in turn would be fenced each time.
 
-A driver that is fenced later in a commit raises, and does not initialize again, as two drivers would fence each other without end.
-Requests whose answers were lost may arrive late: the client itself initializes anew after one (KafkaProducer.begin_transaction()).
+A driver that is fenced later in a commit raises, and does not initialize again, because two drivers would fence each other without end.
+A request whose response was lost may arrive late. After such a request the client itself initializes again
+(KafkaProducer.begin_transaction()).
 
-The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that reads an entry commits
-the slots that it names. Other open transactions are aborted last, and only those that were listed before the decision: a driver that was
-paused after it must not abort what its successor has written.
+The order in which slots are ended makes a batch whole. No slot is committed before the decision. Every driver that decides by an entry
+first commits the slots that the entry names. Other open transactions are aborted last, and only those that were listed before the
+decision: a driver that was paused after it must not abort what its successor has written.
 """
 
 from __future__ import annotations
@@ -50,16 +51,19 @@ REFRESH_S = 24 * 3600.0
 
 
 class Marker:
-    """The clients that end a sink's batches. name: the transactional id and the ledger's group. sink: tells it from others, anywhere."""
+    """The clients with which the driver writes a sink's batches. name: the transactional id, and the id of the ledger's group.
+
+    The attribute `sink` identifies the sink: its bootstrap servers and name.
+    """
 
     def __init__(self, client: Mapping[str, str], name: str, settings: ExactlyOnce) -> None:
         self.sink = (client["bootstrap.servers"], name)
         self._name = name
         self._ledger = settings.ledger
         self._groups: set[str] = set()
-        # A longer transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
+        # The user's transaction.timeout.ms is for slots. The driver needs milliseconds, and readers wait for one that died.
         mine = {key: value for key, value in client.items() if key != "transaction.timeout.ms"}
-        # What is on its way is a copy of what messages hold anyway.
+        # Records in flight are copies of the batches in the messages, so little memory is enough.
         memory = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
         self._settings = {**memory, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
         self._clients = ExitStack()
@@ -75,12 +79,12 @@ class Marker:
 
     @cached_property
     def _producer(self) -> KafkaProducer:
-        """Made where it is needed: a batch without rows, and one that is aborted, mostly need the admin client only."""
+        """Made at first use: a batch without rows, and one that is aborted, mostly need only the admin client."""
         return self._clients.enter_context(reused_transactional_producer(self._settings, _written.__contains__))
 
     @property
     def written(self) -> Entry | None:
-        """The entry that the producer wrote in its last transaction; None if it was not committed, or the producer is a new one.
+        """The entry that the producer wrote in its last transaction. None if that is not known to be committed, or the producer is new.
 
         It is the ledger's last entry, unless brokers fence the next transaction.
         """
@@ -92,7 +96,7 @@ class Marker:
         return self._producer._keeps_identity
 
     def initialize(self) -> None:
-        """Fence every other driver and abort the transaction that one left open. Repeated, it does nothing."""
+        """Fence every other driver, and abort the transaction that it has left open. Further calls have no effect."""
         if not self._is_initialized:
             _written.pop(self._producer, None)
             self._producer._forget_identity()
@@ -100,11 +104,18 @@ class Marker:
             self._is_initialized = True
 
     def last_entry(self, timeout_s: float | None = None) -> Entry | None:
-        """Read the ledger, once no open transaction may change it. Raises TimeoutError while one does."""
+        """Wait until no open transaction can change the ledger, and return its last entry; None if it is empty.
+
+        timeout_s: None for default.api.timeout.ms. Raises TimeoutError if such a transaction stays open for longer, and the errors of
+        ledger.read().
+        """
         return self.slots.last_entry(self._ledger, timeout_s)
 
     def entry_after_the_dead(self) -> Entry | None:
-        """Read the ledger. If the transaction of another driver may change it for longer than UNSTABLE_S, abort that transaction."""
+        """Return the ledger's last entry; None if it is empty.
+
+        A transaction of another driver that is still open after UNSTABLE_S seconds is aborted first.
+        """
         try:
             return self.last_entry(UNSTABLE_S)
         except TimeoutError:
@@ -112,9 +123,10 @@ class Marker:
             return self.last_entry()
 
     def write(self, messages: Sequence[SealedRows], entry: Entry | None) -> None:
-        """Write the rows that messages carry, and the entry of the ledger with them: all of it, or nothing. entry: None for no ledger.
+        """Write the rows in the messages, and the entry into the ledger, in one transaction. entry: None to write no entry.
 
-        Raises TransactionOutcomeUnknownError where it is not known which of the two happened; the next look at the ledger tells it.
+        Raises TransactionOutcomeUnknownError if it is not known whether the transaction was committed; the ledger shows it later. After
+        another error it tries to abort the transaction, and raises the error.
         """
         _written.pop(self._producer, None)
         self._producer.begin_transaction()
@@ -133,7 +145,7 @@ class Marker:
         except Exception:
             self._abort()
             if sent is not None:
-                # This error says it all: rows that failed with the transaction are no second one, which the producer would warn of.
+                # This error is enough. Without report() the producer would also warn of the rows that failed.
                 with suppress(KafkaError):
                     sent.report(timeout=0)
             raise
@@ -151,7 +163,7 @@ class Marker:
                 raise unknown from None
 
     def _abort(self) -> None:
-        """Let readers go on at once. Where that fails the next InitProducerId does it, or the brokers after transaction.timeout.ms."""
+        """Abort, so that readers need not wait. If this fails, the next InitProducerId aborts, or the transaction times out."""
         try:
             self._producer.abort_transaction(ABORT_S)
         except KafkaError as error:
@@ -167,7 +179,11 @@ class Marker:
 
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
-    """Write the rows of a batch exactly once. Raises IllegalStateError where the ledger forbids it, and errors of the client."""
+    """Write the rows of a batch exactly once.
+
+    Raises IllegalStateError if the ledger forbids it or a slot is lost, and errors of the client. A batch without a number
+    (ExactlyOnce.is_numbered()) is written again by each call. A batch without rows only changes the ledger, and only if _concerns().
+    """
     begin_task()
     batch = _batch_of(messages)
     rows = sum((message.rows for message in messages), NO_ROWS)
@@ -198,7 +214,7 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
 
 
 def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> bool:
-    """Write a batch with the producer id, epoch and entry that this process has from the batch before. Return whether it is written.
+    """Write a batch with the producer id, epoch and entry that this process has from the batch before. Return whether it was written.
 
     False, with nothing written, if the process has none of them, if slots are involved, or if brokers refuse the producer id and epoch at
     the first request. Raises IllegalStateError if this process has written the batch before, and errors of the client.
@@ -237,10 +253,10 @@ def _has_lost_identity(error: BaseException | None) -> bool:
 
 
 def _concerns(batch: BatchId, entry: Entry | None) -> bool:
-    """Whether a batch without rows has to be written into the ledger.
+    """Whether a batch without rows has to be written into the ledger. entry: the ledger's last entry; None if it is empty.
 
-    It is the first one: a ledger that a later batch does not find is a lost one then, whatever rows the batches between have. Or it was
-    written before, and is to be finished. Or the ledger would expire.
+    True for batch 0: if a later batch finds the ledger empty, it was lost, even if no batch before had rows. True for a batch that another
+    run has written, to finish it. True if the ledger would expire otherwise.
     """
     if entry is None:
         return batch.number == 0
@@ -262,11 +278,13 @@ _written: WeakKeyDictionary[KafkaProducer, Entry] = WeakKeyDictionary()
 _refused: dict[tuple[str, str], str] = {}
 """By cluster and sink: the run in which brokers refused the producer id and epoch that this process had from a batch before."""
 _seen: dict[tuple[str, str], str] = {}
-"""By cluster and sink: the run that this process has seen, so that it knows what runs before have left."""
+"""By cluster and sink: the run of the batch that this process committed last. The first batch of another run also aborts the transactions
+that earlier runs have left open.
+"""
 
 
 class Committing:
-    """The commit of one batch, once the marker is initialized."""
+    """The commit of one batch. marker: must be initialized."""
 
     def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
         self._marker = marker
@@ -280,12 +298,12 @@ class Committing:
         self._sink_id = settings.id_for(batch)
 
     def run(self) -> None:
-        """Look at the ledger, and do what follows from it."""
+        """Read the ledger, commit the slots of its last entry, and then write, repeat or skip the batch. Raises IllegalStateError."""
         entry = self._marker.last_entry()
         known = [*self._own, *(entry.slots if entry is not None else ())]
         is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
         left_open = self._slots.left_open(known) if known or is_first else []
-        # Also of another batch: a program that gives the numbers may have gone on without repeating it.
+        # The entry may be of another batch: a program that gives the numbers may continue without repeating that batch.
         left = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
@@ -306,9 +324,9 @@ class Committing:
         self._slots.forget(_names(entry.slots) if entry is not None else ())
 
     def _announce(self, entry: Entry | None) -> None:
-        """Say what is promised, and where the ledger is, at the first batch of a run that is written into the ledger.
+        """Log the guarantee and the place of the ledger, at the first batch of a run that is written into the ledger.
 
-        The ledger tells which one that is: the batches of a run are committed in several processes, and a slow query has one for each.
+        The ledger shows whether it is the first one: the batches of a run may be committed in different processes.
         """
         if entry is not None and entry.batch.run_id == self._batch.run_id:
             return
@@ -326,7 +344,7 @@ class Committing:
         )
 
     def _leave_out(self, entry: Entry, left: Unfinished) -> None:
-        """Go on without lost rows of an earlier batch, which no task has now, if onLostSlot=skip. Raises IllegalStateError otherwise."""
+        """Log that lost rows of an earlier batch, which no task has now, are left out. Raises IllegalStateError unless onLostSlot=skip."""
         count = sum(slot.rows.count for slot in left.all)
         text = (
             f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(left.all)} with {count} of its {entry.rows.count} rows "
@@ -342,8 +360,9 @@ class Committing:
     def _decide(self, messages: Sequence[SealedRows], decision: Entry, *, decided: bool = False) -> None:
         """Write the rows of the messages and the ledger's entry in one transaction, which decides the batch. Then commit the batch's slots.
 
-        At the end the entry is written again, marked as finished. A later batch of this run may have slots with the same names, and no
-        driver may take them for the slots of this entry. decided: whether an earlier run has decided the batch.
+        If a numbered batch has slots, the entry is written again at the end, marked as finished. A later batch of this run may have slots
+        with the same names, and no driver may take them for the slots of this entry. decided: whether an earlier run has decided the batch.
+        Raises IllegalStateError if a slot is not open before the decision, when nothing is written yet, or was aborted after it.
         """
         self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)
@@ -384,13 +403,14 @@ class Committing:
             )
 
     def _entry(self, rows: Rows, slots: tuple[Slot, ...] = ()) -> Entry:
-        """Return an entry of this batch. Slots that are committed need not be in it."""
+        """Return an entry of this batch. slots: those that have to be committed."""
         return Entry(self._batch, rows, self._settings.ledger, slots, written_s=_now_s())
 
     def _replaced(self, entry: Entry, left: Unfinished) -> tuple[Sequence[SealedRows], Entry]:
-        """Return what is written in the place of lost slots, and the entry for it.
+        """Return the messages to write in place of lost slots, and the new entry of the batch.
 
-        That is what the tasks have that wrote them, if they have the same rows now; else what onLostSlot says.
+        If the tasks that wrote the slots have the same rows now, these are written again. Otherwise onLostSlot decides, and "fail" raises
+        IllegalStateError.
         """
         lost = left.all
         by_task = {message.task: message for message in self._messages}
@@ -417,7 +437,7 @@ class Committing:
 
 
 def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
-    """Abort the slots of a batch that was not committed. If it was decided all the same, its slots are committed."""
+    """Abort the slots of a batch that was not committed. If the ledger shows that it was decided, commit its slots instead."""
     begin_task()
     own = _slots_of(messages)
     if not own:
@@ -428,7 +448,7 @@ def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping
         entry = marker.entry_after_the_dead()
         is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
         decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()
-        # Before what was decided is committed: a second write in the same run has slots of the same names, which are waited for.
+        # Abort before committing: a second write in the same run has slots of the same names, and finish() waits for them.
         marker.slots.abort([slot.handle for slot in set(own) - set(decided)])
         if entry is not None and entry.batch.number == batch.number:
             marker.slots.finish(entry)

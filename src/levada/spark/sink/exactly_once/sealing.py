@@ -52,9 +52,10 @@ class SealedRows(WriterCommitMessage):
 
 
 def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> BatchId:
-    """Return the micro-batch of the current task. A batch write outside of a streaming query counts as a micro-batch of its own.
+    """Return the micro-batch of the current task.
 
-    run_id: the id of such a batch write. Raises IllegalStateError if the micro-batch of a stream, or of a write with an exactlyOnce.id, is
+    A write with exactlyOnce.batchId, and a batch write outside of a streaming query, count as micro-batches of their own. run_id: the id of
+    such a write. Raises IllegalStateError if the micro-batch of a stream, or of a write with an exactlyOnce.id, is
     not known.
     """
     if settings.batch_number is not None:
@@ -119,7 +120,7 @@ class Sealing:
             self._seal_all()
 
     def finish(self, batch: BatchId, task: int) -> SealedRows:
-        """Return the commit message for the driver."""
+        """Seal the remaining rows and return the commit message. With a slot, wait until all its rows are acknowledged."""
         self._seal_all()
         if self._slot is None:
             return SealedRows(batch, task, self._rows, tuple(self._batches))
@@ -200,7 +201,7 @@ def slot_producer(client: Mapping[str, str], partitioner: str, full_name: str) -
 
 
 def task_under_way() -> tuple[int, int]:
-    """Return the number of the current task, which Spark calls its partition, and the number of its attempt."""
+    """Return the number of the current task, which Spark calls its partition, and the number of its attempt; (0, 0) outside of a task."""
     context = TaskContext.get()
     return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
 

@@ -47,8 +47,8 @@ class ExactlyOnce:
 
     sink_id: the option exactlyOnce.id; None for the query's id. batch_number: exactlyOnce.batchId; None for the number that Spark gives its
     tasks. prefix: of the transactional id and of the ledger's group. ledger_topic: the ledger is an offset of its partition 0. topic: the
-    topic to write to; None if the rows name it. inline_max_bytes: the most bytes of record batches that all tasks together return to the
-    driver; tasks with more rows write slots.
+    topic to write to; None if the rows name it. inline_max_bytes: about how many bytes of record batches all tasks together may return to
+    the driver; a task with more than its share writes a slot.
     """
 
     sink_id: str | None
@@ -75,11 +75,11 @@ class ExactlyOnce:
         return self.sink_id is not None and self.batch_number is None
 
     def is_numbered(self, batch: BatchId) -> bool:
-        """Whether Spark, or a scheduler that repeats the job, may write the same batch again."""
+        """Whether the batch has a number by which a repeated write is recognized: it is part of a stream, or has an exactlyOnce.id."""
         return self.sink_id is not None or bool(batch.query_id)
 
     def id_for(self, batch: BatchId) -> str:
-        """Return the id of the sink that writes a batch. It differs from the ids of all other sinks."""
+        """Return the id of the sink that writes a batch: exactlyOnce.id, else the id of the query, else an id for this write alone."""
         return self.sink_id or batch.query_id or f"batch-{batch.run_id}"
 
     def name_for(self, sink_id: str) -> str:
