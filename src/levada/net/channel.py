@@ -1,7 +1,7 @@
 """Channel: one connection, with at most one frame to be written, and the frames that have been read.
 
-A channel reads only while it has no complete frame, so everything that arrived before the other side closed is delivered before the end is
-seen. It never waits, and knows its transport but no socket.
+Until it is about to be closed (drain()), a channel reads only while it has no complete frame, so everything that arrived before the other
+side closed is delivered before the end is seen. It never waits, and knows its transport but no socket.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Channel:
     def read(self) -> None:
         """Read until a frame is complete, no bytes are left, the fair share of one step is used up, or the other side has closed.
 
-        A read that did not fill its buffer has emptied the socket, so a second read would return nothing. Raises OSError, and ProtocolError
-        for bytes that are not a frame.
+        A read that did not fill its buffer has emptied the socket, so usually no second read follows (see LARGE_BYTES). Raises OSError, and
+        ProtocolError for bytes that are not a frame.
         """
         taken = 0
         while not self.staged and taken < FAIR_SHARE:

@@ -1,7 +1,7 @@
 """Finds the probable cause of a connection's end, for error messages.
 
-It knows only how the connection ended, what the client was doing, and the first bytes that the other side sent. Servers of other protocols
-can be told by their first bytes; those that wait for a handshake of their own close the connection or stay silent.
+It knows only how the connection ended, what the client was doing, and the first bytes that the other side sent. Some servers of
+other protocols are recognized by their first bytes; those that wait for a handshake of their own close the connection or stay silent.
 """
 
 from __future__ import annotations

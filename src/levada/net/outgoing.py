@@ -1,4 +1,4 @@
-"""The bytes that one connection has to write: pieces of frames, written with as few system calls as possible and never copied into one.
+"""The bytes that one connection has to write: pieces of frames, written with few system calls. Large pieces are not copied.
 
 A piece may belong to somebody else, such as a batch of records. Its owner must not change it until it was written.
 """
@@ -15,7 +15,7 @@ from levada.wire.varint import Bytes
 GATHERED_PIECES = 64
 """How many pieces one system call gets; the system limits the number."""
 WORTH_NAMING = 4096
-"""Smaller pieces are copied together with their neighbours, which is cheaper than passing them separately."""
+"""Adjacent pieces with fewer bytes are copied into one piece, which is cheaper than passing them separately."""
 
 
 class Outgoing:
@@ -32,7 +32,7 @@ class Outgoing:
         return bool(self._pieces)
 
     def add(self, frame: Pieces) -> None:
-        """Add the pieces of one frame. Small pieces between large ones are joined."""
+        """Add the pieces of one frame. Adjacent small pieces are joined."""
         if len(frame) == 1:
             self._append(frame[0])
             return

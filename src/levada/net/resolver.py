@@ -109,7 +109,7 @@ class Route:
 
 
 class Resolver:
-    """Looks up the host names of routes in other threads. notify: called in such a thread when its look-up has ended.
+    """Looks up the host names of routes in other threads. notify: called in such a thread when its look-up has ended, and only there.
 
     lookup: finds the addresses of a name, and may take long. literal: does the same where no name server is needed, and raises otherwise.
 
@@ -122,7 +122,9 @@ class Resolver:
         self._literal = literal
 
     def start(self, route: Route) -> None:
-        """Start to look up the host name of a route, unless a look-up is running. For an IP address, the result is stored at once."""
+        """Start to look up the host name of a route, unless a look-up is running. For an IP address, and for
+        every name while the interpreter exits, the result is stored when this returns.
+        """
         if route.pending:
             return
         route.pending = True

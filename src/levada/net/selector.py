@@ -3,7 +3,7 @@
 select() only waits. It runs on one thread, without a lock, and changes no table; everything else runs under the engine's lock, on any
 thread, possibly while that one thread waits. So what select() reports may be out of date when process() gets it: a connection may be
 closed by then, and its descriptor belong to another one. process() therefore serves a key only while the object that was registered
-with it is still in its table, asks a socket that is said to be connected whether it is, and takes "not now" for an answer everywhere.
+with it is still in its table, asks a socket that is said to be connected whether it is, and accepts "not now" as a result everywhere.
 epoll, kqueue and /dev/poll see a socket registered while they wait; for the other system calls a wakeup ends the wait. A wakeup also
 follows when something to report comes up outside process() while a thread waits.
 
@@ -306,7 +306,10 @@ class Selector:
             self._attempt_next(opening)
 
     def _attempt_next(self, opening: Opening) -> None:
-        """Try the next addresses until a connection is established or under way. If the last address has failed, report the failure."""
+        """Try the next addresses until a connection is established or under way; look the name up first if this was not done.
+
+        If the last address, or the look-up, has failed, report the failure.
+        """
         route = opening.route
         if route.exhausted and opening.address is None and not route.error:
             self._resolver.start(route)
@@ -372,7 +375,7 @@ class Selector:
         except OSError as error:
             opening.attempt_failed(error)
             self._close_opening(opening)
-            # A login that is wrong at one address of the proxy is wrong at all, and repeating it may lock the user out.
+            # A login that is wrong at one address of the proxy is wrong at the others, too, and repeating it may lock the user out.
             again = self._give_up if opening.failure.ending is Ending.PROXY_REFUSED else self._attempt_next
             again(opening)
             return
@@ -416,7 +419,7 @@ class Selector:
         sock, opening.socket, opening.tunnel = opening.socket, None, None
         if sock is None:
             return
-        with contextlib.suppress(KeyError):  # It fails before it is registered, too.
+        with contextlib.suppress(KeyError):  # The attempt may fail before the socket is registered.
             self._poll.unregister(sock)
         sock.close()
 
@@ -540,7 +543,7 @@ class Selector:
 
 
 def _withdraw(events: NetEvents, conn_id: ConnId) -> None:
-    """Remove the events of a connection that were not reported yet, because the caller has just forgotten the connection."""
+    """Remove the events of a connection that were not reported yet, because the caller closes the connection."""
     events.connected[:] = [other for other in events.connected if other != conn_id]
     events.sent[:] = [other for other in events.sent if other != conn_id]
     events.received[:] = [pair for pair in events.received if pair[0] != conn_id]

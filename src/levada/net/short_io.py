@@ -6,8 +6,8 @@ The methods of `socket` give the lock up around each call. Beside a busy thread 
 (sys.getswitchinterval), and the engine's lock is held meanwhile, so the other threads of a client wait as well. A few kilobytes take
 microseconds.
 
-Giving the lock up for a moment does not let other threads in either. It is taken again before one of them has woken up, and that one then
-begins anew to wait for the switch interval, so a loop of such moments keeps the program's other threads waiting without limit.
+Giving up the lock for a moment does not help other threads either: it is taken again before one of them has woken up, and that thread then
+begins a new wait of the switch interval. So a loop of such moments keeps the program's other threads waiting without limit.
 
 A [c] module, of use only where it is compiled; the C types are in short_io.pxd.
 """

@@ -49,7 +49,7 @@ class TransportLayer(Protocol):
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes can be read although the socket is not readable."""
+        """Whether read_into() has a result although the socket is not readable: bytes, the end of the stream, or an error."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class TransportLayer(Protocol):
 
 
 class PlaintextTransport:
-    """A plaintext TCP connection. It is always ready, and buffers nothing. host: the name of the other side, which is not verified."""
+    """A plaintext TCP connection. It is always ready, and buffers nothing. host: the name of the other side; not used."""
 
     __slots__ = ("_socket",)
 
@@ -146,5 +146,5 @@ class PromptTransport(PlaintextTransport):
 
 
 def plaintext(socket: SocketLike, host: str = "") -> PlaintextTransport:
-    """Return the best plaintext transport for this system. host: the name of the other side, which is not verified."""
+    """Return the best plaintext transport for this system. host: the name of the other side; not used."""
     return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket, host)

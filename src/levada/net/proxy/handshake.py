@@ -153,7 +153,7 @@ def _connect_request(proxy: Proxy, host: str, port: int) -> bytes:
 
 
 def _missing_of_head(head: bytes) -> int:
-    """Return how many bytes the head of an HTTP answer has at least left."""
+    """Return the least number of bytes that are missing at the end of the head of an HTTP answer."""
     return next(len(_END_OF_HEAD) - count for count in (3, 2, 1, 0) if head.endswith(_END_OF_HEAD[:count]))
 
 
@@ -165,7 +165,10 @@ def _exactly(send: bytes, count: int) -> Generator[Step, bytes, bytes]:
 
 
 def _sendable(host: str) -> bytes:
-    """Return a host name for a proxy. Raises ProxyError: brokers advertise names, and one with a line end could add headers of its own."""
+    """Return a host name as bytes for a proxy. Raises ProxyError if it is not a host name.
+
+    Brokers advertise names, and a name with a line end could add headers to the request.
+    """
     try:
         name = host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:

@@ -29,7 +29,7 @@ def claims(token: str) -> Mapping[str, Any]:
 def expiry_s(token: str) -> float | None:
     """Return when a token expires, in seconds since the epoch; None if it has no claim `exp` or is not a JSON web token.
 
-    Raises JwtError for a JSON web token whose claim `exp` is not a number.
+    Raises JwtError for a JSON web token whose claim `exp` is not a number below 1e15.
     """
     try:
         claimed = claims(token)

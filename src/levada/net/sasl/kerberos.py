@@ -24,7 +24,7 @@ _KDC_UNREACHABLE: Final = (1 << 32) - 1_765_328_228
 
 
 class Kerberos:
-    """The Kerberos login of a client, as SASL mechanism. Raises ConfigError if the package gssapi is missing, or keytab cannot be read.
+    """The Kerberos login of a client, as SASL mechanism. Raises ConfigError if the package gssapi is missing, or the keytab cannot be read.
 
     service: the first part of the brokers' principals; the host name is the second part. principal, keytab: the client's principal, and the
     file with its key; None for the tickets of the operating system's user.

@@ -65,7 +65,7 @@ class TlsTransport:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes, or the end of the stream, can be read although the socket is not readable."""
+        """Whether read_into() has a result although the socket is not readable: bytes, the end of the stream, or an error."""
         return self._may_have_more
 
     @property
@@ -80,7 +80,7 @@ class TlsTransport:
         return distinguished_name(certificate["subject"]) if certificate else ""
 
     def handshake(self) -> None:
-        """Continue the handshake as far as possible now. Raises TlsError if it has failed."""
+        """Continue the handshake as far as possible now. Raises TlsError, or another OSError, if it has failed."""
         try:
             while not self._shaken and not self._encrypted:
                 self._shaken = self._step()
@@ -137,7 +137,10 @@ class TlsTransport:
         return count if count or self._ended else None
 
     def write(self, data: memoryview) -> int:
-        """Encrypt and send bytes; return how many were sent, 0 if not all are sent yet. After 0, the same bytes have to be passed again."""
+        """Encrypt at most WRITE_BYTES bytes and send them; return how many, 0 if not all of these are sent yet.
+
+        After 0, the same bytes have to be passed again.
+        """
         return self.write_pieces((data,))
 
     def write_pieces(self, pieces: Sequence[memoryview]) -> int:
