@@ -1,4 +1,4 @@
-"""The Selector: all sockets of one client, and the only call of the library that blocks.
+"""The Selector: all sockets of one client, and the only call in which its engine blocks.
 
 select() only waits. It runs on one thread, without a lock, and changes no table; everything else runs under the engine's lock, on any
 thread, possibly while that one thread waits. So what select() reports may be out of date when process() gets it: a connection may be

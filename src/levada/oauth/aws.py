@@ -24,7 +24,7 @@ class AwsMskIam:
     """The mechanism AWS_MSK_IAM.
 
     region: None for the region in the broker's name, else that of the environment, else botocore's. profile: None for botocore's default;
-    a profile needs botocore. Raises ConfigError.
+    raises ConfigError if a profile is given without botocore.
     """
 
     name = "AWS_MSK_IAM"
@@ -61,7 +61,10 @@ class AwsMskIam:
         return named or (None if self._session is None else self._session.get_config_variable("region"))
 
     def _credentials(self) -> AwsCredentials:
-        """Return the current credentials. botocore renews the credentials of roles before they expire."""
+        """Return the current credentials. botocore renews the credentials of roles before they expire.
+
+        Raises TokenError: retriable after any error of botocore, not retriable if there are no credentials.
+        """
         if self._session is None:
             return _of_environment()
         try:

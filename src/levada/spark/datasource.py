@@ -20,7 +20,7 @@ from levada.spark.source.stream import StreamReader
 class LevadaDataSource(DataSource):
     """Source and sink of Kafka records.
 
-    Spark makes an instance when a program calls load() or save(), and sends pickled copies to the processes that plan and write.
+    Spark makes an instance when a program calls load(), save() or start(), and sends pickled copies to the processes that plan and write.
     """
 
     _typed: Typed | None = None

@@ -1,4 +1,6 @@
-"""The columns of a record in Spark, and their conversion from levada's columns. They are the columns of Spark's own Kafka connector.
+"""The columns of a record in Spark, and their conversion from levada's columns.
+
+They are the columns of Spark's own Kafka connector; formats change the types of key and value, and may add columns.
 
 The code works on whole columns. Importing pyarrow.compute takes longer than a small task, so only the functions that need it import it.
 Spark 4.3 requires that the first Arrow schema equals the expected one exactly, with inner field names and nullability. So every Arrow
@@ -126,7 +128,8 @@ def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.RecordBatch:
     """Convert levada's columns to Spark's names and types. Keys, values and topics are not copied.
 
-    A record whose timestamp Spark cannot store counts as data loss: the query fails with its offset, or continues without it.
+    A record whose timestamp Spark cannot store counts as data loss: the query fails with its offset (DataLossError), or continues without
+    it. Raises pa.ArrowInvalid if another column cannot be converted.
     """
     try:
         return _converted(batch, target)

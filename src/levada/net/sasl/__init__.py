@@ -1,1 +1,1 @@
-"""The SASL mechanisms: their messages and checks, without requests, sockets or clocks. Clients and brokers use the same."""
+"""The SASL mechanisms: their messages and checks, without Kafka requests, sockets or clocks. Clients and brokers use the same."""

@@ -1,4 +1,4 @@
-"""Reads the options that a user gives after `.format("levada")`. This does not need Spark.
+"""Reads the options that a user gives after `.format("levada")`. This does not need a Spark session.
 
 The names and meanings are those of Spark's own Kafka connector. docs/SPARK.md marks the options that levada adds.
 """

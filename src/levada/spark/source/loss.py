@@ -31,7 +31,7 @@ class OnLoss(Enum):
 
 
 def data_loss(findings: Sequence[str]) -> DataLossError:
-    """Return the error for records that the query will never see."""
+    """Return the error for records that may have been lost."""
     what = "; ".join(findings)
     return DataLossError(
         f"{what}. Records may have been lost. Set the option failOnDataLoss to false to continue without them; a stream may start with a "

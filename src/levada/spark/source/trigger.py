@@ -1,4 +1,4 @@
-"""The decisions of one trigger: which records are lost, and where the next micro-batch ends. Pure functions of Kafka's answers."""
+"""The decisions of one trigger: which records are lost, and where the next micro-batch ends. Functions of Kafka's answers."""
 
 from __future__ import annotations
 

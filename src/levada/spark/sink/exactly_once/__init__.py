@@ -9,7 +9,7 @@ the sink's ledger. A batch whose number is in the ledger is not written again.
   message are written into a slot: a transaction of the task, which the task leaves open, and whose handle it returns.
 - The driver (`committing`) initializes the transactional id, which fences every other driver and aborts its open transaction. It reads the
   ledger, decides by it, and writes rows and ledger in one transaction. The commit of that transaction is the decision. Then the driver
-  commits the slots, which the ledger names.
+  commits the slots, which the ledger names. A process that has written the batch before may omit the first two steps.
 - Nothing else decides. If a batch was decided, its abort() commits its slots.
 
 `settings` has the options. Ledger and slots do not depend on Spark; they are in `levada.exactly_once`.
