@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 class Address(NamedTuple):
     """One IP address and port that a socket can connect to.
 
-    target: the host and port that a proxy at this address is asked for; None without a proxy.
+    target: the host and port to which a proxy at this address is to connect; None without a proxy.
     """
 
     family: int
@@ -83,7 +83,7 @@ class Route:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all addresses were tried, so that the name has to be looked up before the next attempt."""
+        """Whether no address is left to try, so that the name has to be looked up before the next attempt."""
         return not self._remaining
 
     def next_address(self) -> Address:

@@ -67,7 +67,7 @@ class Ending(Enum):
 
 
 class Disconnect(NamedTuple):
-    """The end of a connection. first_bytes: the first bytes that the other side had sent, for diagnose(). cause: a text."""
+    """The end of a connection. first_bytes: the first bytes that the other side had sent, for diagnose(). cause: details as text, or ""."""
 
     state: ChannelState
     cause: str
