@@ -77,8 +77,8 @@ class LagListener(StreamingQueryListener):
     several clusters needs a listener for each cluster; a listener ignores topics that its cluster does not have.
 
     bootstrap_servers, kafka: as for read_kafka(); use the isolation.level of the queries. on_lag: called on one of PySpark's threads.
-    line: whether to show a progress line; default: yes if standard error is a terminal, and in notebooks. Raises
-    ConfigError for a wrong setting, and for line=True with neither terminal nor notebook.
+    line: whether to show a progress line; default: yes if standard error is a terminal, and in notebooks. Raises ConfigError
+    for a wrong setting, and for line=True with neither terminal nor notebook.
     """
 
     def __init__(

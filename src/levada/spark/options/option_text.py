@@ -56,8 +56,8 @@ def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[st
     """Return two mappings: levada's own options in their usual spelling, and the settings of the Kafka client without their prefix
     `kafka.`.
 
-    The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for an unknown
-    option, unless unknownOptions=warn, and for the option that CREATE TABLE adds.
+    The options that begin with `schema.registry.` are among levada's own. Raises ConfigError for an unknown option, unless
+    unknownOptions=warn, and for the option that CREATE TABLE adds.
     """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)

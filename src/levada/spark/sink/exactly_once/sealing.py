@@ -55,8 +55,7 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     """Return the micro-batch of the current task.
 
     A write with exactlyOnce.batchId, and a batch write outside of a streaming query, count as micro-batches of their own. run_id: the id of
-    such a write. Raises IllegalStateError if the micro-batch of a stream, or of a write with an exactlyOnce.id, is
-    not known.
+    such a write. Raises IllegalStateError if the micro-batch of a stream, or of a write with an exactlyOnce.id, is not known.
     """
     if settings.batch_number is not None:
         return BatchId("", run_id, settings.batch_number)
