@@ -70,7 +70,7 @@ class RecordBatch:
     )
 
     def __init__(self, data: memoryview) -> None:
-        """data: exactly one batch. Raises CorruptRecordError if fields of the header contradict each other, or name an unknown codec."""
+        """data: exactly one batch. Raises CorruptRecordError for impossible offsets or record counts, and for an unknown codec."""
         self.data = data
         self.base_offset: int
         self.attributes: int
@@ -164,7 +164,9 @@ class RecordBatch:
             raise self._corrupt(f"checksum {actual:#010x}, the header says {self.crc:#010x}")
 
     def payload(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
-        """Return the decompressed bytes of the records. Raises DecompressionError, also if they take more than `max_bytes`.
+        """Return the decompressed bytes of the records. Raises DecompressionError, also if they decompress to more than `max_bytes`.
+
+        The limit does not apply to an uncompressed batch.
 
         The batch object keeps the decompressed bytes, so that a batch that is read in several portions is decompressed once.
         """
@@ -180,7 +182,10 @@ class RecordBatch:
             raise DecompressionError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}") from fault
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
-        """Return a new RecordWalker, whose first advance() reads the first record. max_bytes: see payload()."""
+        """Return a new RecordWalker, whose first advance() reads the first record. max_bytes: see payload().
+
+        Raises DecompressionError, and CorruptRecordError if the batch is too short for its record count.
+        """
         # Before the fields: those of a compressed message set are known only from its payload, which max_bytes must limit (legacy.batch).
         payload = self.payload(max_bytes)
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
@@ -204,14 +209,14 @@ class RecordBatch:
         return self.next_offset if self._paused is None else offset + 1
 
     def __iter__(self) -> Iterator[LazyRecord]:
-        """Iterate over the records. A control batch yields no records.
+        """Iterate over the records. A control batch yields no records. Raises the errors of walker() at once.
 
         The iterator raises CorruptRecordError when it reaches a corrupt record; the records before that one have been yielded.
         """
         return iter(()) if self.is_control else LazyRecords(self.walker())
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
-        """Return the records; [] for a control batch. Raises CorruptRecordError."""
+        """Return the records; [] for a control batch. max_bytes: see payload(). Raises CorruptRecordError and DecompressionError."""
         return [] if self.is_control else self.walker(max_bytes).records()
 
     def consumer_records(
@@ -225,8 +230,8 @@ class RecordBatch:
     ) -> list[AnyRecord]:
         """Return the records with offsets from `start` up to, not including, `end`, as ConsumerRecords; at most `limit` records.
 
-        Returns [] for a control batch. Raises CorruptRecordError. end, limit: None for no limit. max_bytes: see payload(). A call that
-        begins where the previous call ended does not read the records before `start` again.
+        Returns [] for a control batch. end, limit: None for no limit. max_bytes: see payload(). A call that begins where the previous call
+        ended does not read the records before `start` again. Raises CorruptRecordError and DecompressionError.
         """
         if self.is_control:
             return []
@@ -242,7 +247,7 @@ class RecordBatch:
     def control_type(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> int | None:
         """Return the type of a control batch: 0 abort, 1 commit, 2 leader change, and so on. max_bytes: see payload().
 
-        None if this is not a control batch, or if compaction has removed its record. Raises CorruptRecordError.
+        None if this is not a control batch, or if compaction has removed its record. Raises CorruptRecordError and DecompressionError.
         """
         if not self.is_control or not self.records_count:
             return None

@@ -239,7 +239,8 @@ class RecordBatchBuilder:
 
         The base offset is 0; leader epoch, producer id, producer epoch and base sequence are -1.
 
-        Afterwards `compression_ratio` is the observed ratio. A second call, for example after an interrupt, returns the same bytes.
+        Afterwards `compression_ratio` is the observed ratio. A second call, for example after an interrupt, returns the same bytes. Raises
+        IllegalStateError if the batch has no records.
         """
         if self._built is not None:
             return self._built
@@ -314,7 +315,7 @@ class BinaryColumn:
 
 
 class HeaderColumn:
-    """Reads headers from an Arrow large_list column. A row whose list is null has no headers.
+    """Reads headers from an Arrow large_list column. A row whose list is null has only the common headers.
 
     lists: the list column's offsets and validity; each offset is an index into `keys` and `values`. keys, values: the keys and the values
     of all headers. common: headers that every row gets after its own headers.
@@ -390,10 +391,10 @@ class RowWriter:
                 sizes[row] = MAX_ROW_OVERHEAD + field_size(self.key.size(row)) + field_size(self.value.size(row)) + headers
 
     def reject(self, sizes: Any, most: int, partitions: Any) -> int:
-        """Set partitions[i] to REJECTED for each row i that cannot be sent. Return the number of rows that were not REJECTED before.
+        """Set partitions[i] to REJECTED for each row i that cannot be sent. Return how many rows this call has rejected.
 
-        A row cannot be sent if a header key is null, if it takes more than `most` bytes, or if its timestamp is negative. sizes: set by
-        measure().
+        A row cannot be sent if a header key is null, if a batch with this row alone may take more than `most` bytes, or if its timestamp is
+        negative. sizes: set by measure().
         """
         count = 0
         for row in range(len(sizes)):
@@ -405,8 +406,9 @@ class RowWriter:
     def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Append rows to a batch until its write limit is reached. Return the index in `rows` at which to continue.
 
-        rows: row numbers; the row numbered rows[first] is appended first. sizes: set by measure(). An empty batch accepts the first row
-        whatever its size. Compiled code keeps the interpreter lock, so that no other thread appends to the same batch meanwhile.
+        rows: row numbers; the row numbered rows[first] is appended first. The caller has limited them by affordable() and raised the
+        allowance by growth(). sizes: set by measure(). An empty batch accepts the first row whatever its size. Compiled code keeps the
+        interpreter lock, so that no other thread appends to the same batch meanwhile.
         """
         batch.reserve(min(self.room_for(batch, rows, first, sizes), batch.allowance - batch._at))
         target = batch._buffer

@@ -375,9 +375,9 @@ def _lz4_extent(view: memoryview, at: int) -> tuple[int, int]:
 
 
 def _lz4_blocks(view: memoryview, at: int, largest: int, checksum_bytes: int) -> tuple[list[tuple[int, int]], int, int]:
-    """Return the position and the size field of each block of a frame, where the blocks end, and to how many bytes they decompress at most.
+    """Return (position and size field) of each block of a frame, the position after the end mark, and the most decompressed bytes.
 
-    at: position of the first one's size.
+    at: the position of the first block's size field. checksum_bytes: the size of the checksum after each block; 0 for none.
     """
     blocks: list[tuple[int, int]] = []
     bound = 0
@@ -431,7 +431,7 @@ def _zstd_decompress(data: Buffer, max_bytes: int) -> bytes:
         window_log = _ZSTD_LARGEST_WINDOW_LOG if small else _ZSTD_MAX_WINDOW_LOG
         idle = _unpackers.setdefault(window_log, [])
         unpacker = _idle_or_new(idle, partial(zstd.Unpacker, window_log))
-        # One of several frames is copied to what the others hold.
+        # add() copies the output of several frames into one buffer, so a single large part would only take more memory.
         at_once = output.left if len(frame) == len(data) else output.step
         for part in unpacker.parts(frame, bound, at_once):
             output.add(part)

@@ -62,9 +62,9 @@ def finish_batch(
 
 
 def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buffer, max_timestamp: int) -> bytearray:
-    """Return a copy of a batch that is compressed with another codec and has another max_timestamp. Other header fields stay the same.
+    """Return a copy of a batch whose records are compressed with `codec`, and which has another max_timestamp.
 
-    records: the batch's records, decompressed. level: see compression.compress().
+    Only length and checksum change with them. records: the batch's records, decompressed. level: see compression.compress().
     """
     anew = bytearray(batch[:HEADER_SIZE])
     anew += compress(codec, records, level)
@@ -114,9 +114,9 @@ def seal(batch: bytearray | memoryview) -> None:
 def set_producer_state(
     batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
 ) -> None:
-    """Write the producer's id, epoch and base sequence into a sealed batch. The checksum is updated without reading the records.
+    """Write the producer's id, epoch and base sequence, and whether the batch belongs to a transaction, into a sealed batch.
 
-    is_transactional: whether the batch belongs to a transaction.
+    The checksum is updated without reading the records.
     """
     before = _header_checksum(batch)
     (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
@@ -132,9 +132,10 @@ def _header_checksum(batch: bytearray) -> int:
 
 
 def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
-    """Set a batch's base offset and leader epoch, as a broker does when it appends the batch to its log.
+    """Set a batch's base offset, leader epoch and LogAppendTime, as a broker does when it appends the batch to its log.
 
-    log_append_time_ms: the time for topics with LogAppendTime, otherwise None. Only this time requires a new checksum.
+    log_append_time_ms: the time that replaces the records' timestamps, in ms since the epoch; None to keep them. Only this time requires a
+    new checksum.
     """
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)

@@ -6,7 +6,7 @@ stores the positions of its fields (levada.record.lazy), or a row in column memo
 without Python objects and without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines use bytes and
 memoryviews.
 
-The walker does not raise: it stops and sets `fault`. check() raises the error later, when the interpreter lock is held again.
+advance() does not raise: it stops and sets `fault`. check() raises the error later, when the interpreter lock is held again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class RecordWalker:
     ) -> None:
         """payload: the uncompressed records of a batch. The other arguments are from its header. count: the number of records.
 
-        append_time: the timestamp of every record if the batch has LogAppendTime, otherwise None.
+        append_time: the timestamp of every record if the batch has LogAppendTime, otherwise None. Raises CorruptRecordError if the payload
+        is too short for so many records.
         """
         if count > len(payload) // MIN_RECORD_SIZE:
             raise CorruptRecordError(f"record batch at offset {base_offset}: {count} records cannot fit in {len(payload)} bytes")
@@ -147,7 +148,7 @@ class RecordWalker:
 
     @property
     def finished(self) -> bool:
-        """Whether all records have been read. False if a sink did not take the last record, which then has to be returned again."""
+        """Whether all records have been read and taken. A record that a sink or an end offset did not admit is read, but not taken."""
         return not self.held and self.seen == self.count
 
     def advance(self) -> bool:
@@ -193,7 +194,7 @@ class RecordWalker:
     def varint(self, at: int, end: int) -> tuple[int, int]:
         """Read a zigzag varint of at most 64 bits at position `at`. Return the position after the varint, and its value.
 
-        The returned position is -1 if the varint is not complete before position `end`, or if `at` is -1.
+        The returned position is -1 if there is no such varint that ends by position `end`, or if `at` is -1.
         """
         if at < 0 or at >= end:
             return -1, 0
@@ -236,7 +237,7 @@ class RecordWalker:
     def skip_headers(self, at: int, stop: int) -> int:
         """Skip the headers at position `at` and add up the sizes of their keys and values. Return the position after the headers.
 
-        Returns -1 if the headers do not end by position `stop`, the end of the record.
+        Returns -1 if the headers are corrupt, or do not end by position `stop`, the end of the record.
         """
         self.headers_at = at
         self.header_key_bytes = 0
@@ -342,7 +343,7 @@ class RecordWalker:
 
 
 class BinarySink:
-    """Fills an Arrow binary column. The owner provides buffers for bytes, int32 offsets and validity bits, all of which must be set."""
+    """Fills an Arrow binary column. The owner provides buffers for bytes, int32 offsets and validity bits. All validity bits must be 1."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -421,7 +422,7 @@ class HeaderSink:
         self.offsets[self.rows] = self.noted
 
     def rewind(self, rows: int) -> None:
-        """Remove the rows from index `rows` on. copy() must not have copied any of these rows."""
+        """Remove the rows from index `rows` on. copy() must have copied all rows before that index, and none from it on."""
         self.rows = rows
         self.noted = self.keys.rows
         self.key_bytes = self.keys.size

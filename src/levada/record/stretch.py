@@ -2,13 +2,13 @@
 """Reads many small record batches into columns at once.
 
 A fetch brings dozens of small batches, and a RecordBatch object costs as much as the records of a small batch. A batch is called plain if
-it is complete, valid and not a control batch, and if it is uncompressed, or small. Consecutive plain batches with the same leader epoch,
-codec and timestamp type form a stretch. They are measured together, and their records go into the columns in one pass without the
-interpreter lock. Compressed batches are decompressed while they are measured. A large compressed batch is not plain: the cost of its object
-does not matter.
+it is complete, valid, neither empty nor a control batch, and if it is uncompressed, or small. Consecutive plain batches with the same
+leader epoch, codec and timestamp type form a stretch. They are measured together, and their records go into the columns in one pass without
+the interpreter lock. Compressed batches are decompressed while they are measured. A large compressed batch is not plain: the cost of its
+object does not matter.
 
-A stretch never raises. It ends before the first batch that is not plain, for example because it is large, a control batch, corrupt or
-incomplete. RecordBatch reads that batch, and raises its errors.
+A stretch raises nothing for invalid data. It ends before the first batch that is not plain, for example a control batch, or a batch that is
+corrupt or incomplete. RecordBatch reads that batch, and raises its errors.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class Stretch:
     def measure(self, most_rows: int, most_bytes: int, row_bytes: int, room: bytearray) -> None:
         """Find the plain batches from position `begin` on, and set `end` and the other attributes.
 
-        The batches have at most `most_rows` records. The search ends when the columns for the records may need `most_bytes` bytes.
-        row_bytes: the bytes that a row needs in the columns in addition to its bytes in the batch. room: memory for decompressed records.
-        It is enlarged at its first use; the next call with the same `room` overwrites the records.
+        The batches have at most `most_rows` records. The search ends when the columns for the records may need `most_bytes` bytes, or after
+        ENOUGH_UNPACKED decompressed bytes. row_bytes: the bytes that a row needs in the columns in addition to its bytes in the batch.
+        room: memory for decompressed records. It is enlarged at its first use; the next call with the same `room` overwrites the records.
         """
         self.forget()
         self.unpacked_end = 0

@@ -30,7 +30,7 @@ class Unpacker:
     def parts(self, frame: memoryview, bound: int, at_once: int) -> Iterable[bytes]:
         """Return the contents of a frame, in one part if they can be no more than at_once bytes.
 
-        bound: the most bytes that the frame's blocks can hold.
+        bound: the most bytes to which the frame's blocks can decompress.
         """
         if bound <= at_once and zstandard.frame_content_size(frame) <= bound:
             return (self._decompressor.decompress(frame, max_output_size=bound or 1),)

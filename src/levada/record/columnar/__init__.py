@@ -1,7 +1,7 @@
 """Converts record batches to and from Arrow columns, and reads JSON values into Arrow columns.
 
-Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder needs it
-only for columns of text.
+Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder needs it only for
+columns of text and for headers.
 """
 
 from __future__ import annotations

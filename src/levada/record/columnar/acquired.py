@@ -20,7 +20,7 @@ PLACE = ("topic", "partition", "offset")
 class AcquiredColumns:
     """Like ColumnDecoder, but its Arrow batches may have a column delivery_count of int32. The parameters are those of ColumnDecoder.
 
-    Raises ValueError for an unknown column.
+    Raises ValueError for an unknown column, and for a column that cannot be text.
     """
 
     def __init__(self, columns: Sequence[str], max_decompressed: int, *, text: Collection[str], null_bad_text: bool) -> None:
@@ -49,7 +49,7 @@ class AcquiredColumns:
     ) -> tuple[int, int]:
         """Add the records with offsets from `first` to `last`, at most `limit`; return how many, and the offset to continue at.
 
-        limit: None for no limit. delivery_count: the delivery count of these records.
+        limit, and the errors raised: see ColumnDecoder.add(). delivery_count: the delivery count of these records.
         """
         added, reached = self._decoder.add(batch, topic, partition, first, last + 1, limit)
         if added:

@@ -66,10 +66,10 @@ class Memory:
         self._most = most
 
     def reserve(self, size: int, growth: float = 1.0) -> memoryview:
-        """Grow to at least `size` bytes in total; return a view of all bytes. Views from earlier calls are invalid afterwards.
+        """Grow to at least `size` bytes in total, but not beyond `most`; return a view of all bytes.
 
-        growth: the expected final size divided by `size`. Memory for the final size, and at least twice the old size, is reserved at once:
-        unused memory costs nothing, but moving data to larger memory later does.
+        Views from earlier calls are invalid afterwards. growth: the expected final size divided by `size`. Memory for the final size,
+        and at least twice the old size, is reserved at once: unused memory costs nothing, but moving data to larger memory later does.
         """
         old = self._buffer.size
         if size > old or not old:
@@ -84,7 +84,7 @@ class Memory:
         return self._buffer.slice(0, size)
 
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:
-        """Return the first `rows` int64 numbers as an array."""
+        """Return the first `rows` int64 numbers as an array of the type `kind`."""
         return pa.Array.from_buffers(kind, rows, [None, self.buffer(rows * 8)])
 
 
@@ -173,7 +173,7 @@ class Headers:
 
 
 def utf8_fault(data: bytes | None) -> str | None:
-    """Return the position and reason why bytes are not UTF-8, as text; None if they are UTF-8."""
+    """Return the position and reason why bytes are not UTF-8, as text; None if they are UTF-8 or null."""
     try:
         (data or b"").decode()
     except UnicodeDecodeError as fault:

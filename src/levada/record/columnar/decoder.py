@@ -167,10 +167,10 @@ class ColumnDecoder:
     ) -> tuple[int, int]:
         """Add the batch's records from `start_offset` to below `end_offset`, at most `limit` of them. Control batches add no records.
 
-        Return how many were added, and the offset to continue at: the one after the batch, `end_offset`, or that of the first record that
-        was not added, also because a column is full or because its text is not UTF-8. Raises CorruptRecordError, and
-        RecordDeserializationError if the text of the first record is not UTF-8. Then no record of this batch has been added; rows from
-        earlier calls stay.
+        end_offset, limit: None for no limit; but one call adds at most 2^20 records. Return how many were added, and the offset to continue
+        at: the one after the batch, `end_offset`, or that of the first record that was not added, also because a column is full or because
+        its text is not UTF-8. Raises CorruptRecordError, and RecordDeserializationError if the text of the first record is not UTF-8. Then
+        this call has added no record; rows from earlier calls stay.
         """
         end = _MAX_INT64 if end_offset is None else end_offset
         if batch.is_control or batch.last_offset < start_offset or batch.earliest_offset >= end:
@@ -196,9 +196,10 @@ class ColumnDecoder:
         return self._sink.rows - before, following
 
     def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
-        """Add the records of plain batches at once, as many batches as fit `limit` and `max_bytes`; return how many records.
+        """Add the records of plain batches at once, and return how many; stop at `limit` records or about `max_bytes` bytes of columns.
 
-        stretch: has these batches afterwards, maybe none. The caller passes all other batches to add(), which raises their errors.
+        stretch: has the added batches afterwards, maybe none. The caller passes all other batches to add(), which raises their errors.
+        limit: None for no limit; but one call adds at most 2^20 records.
         """
         self._is_touched = True
         before = self._sink.rows
@@ -241,7 +242,7 @@ class ColumnDecoder:
         return result
 
     def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
-        """Do what finish() does, and also return the offset of each row."""
+        """Do what finish() does, and also return the offset of each row. The decoder must have the column offset, or notes_offsets."""
         assert self._offsets is not None
         offsets = memoryview(self._offsets.buffer(self._sink.rows * 8)).cast("B").cast("q")
         return self.finish(), offsets

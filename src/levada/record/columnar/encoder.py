@@ -35,9 +35,9 @@ _MOST_OPEN = 64 * 1024 * 1024
 
 
 def seal_rows(rows: Iterator[PartitionRows], codec: Codec, level: int | None, batch_size: int) -> Iterator[EncodedBatch]:
-    """Encode rows that are sorted by partition. Each batch is made when requested. batch_size: bytes of a batch before compression.
+    """Encode rows that are sorted by partition. Each batch is made when requested. level: see compression.compress().
 
-    level: the compression level; None for the default of the codec.
+    batch_size: the most bytes of a batch before compression; a single larger record gets a batch of its own.
     """
     return _Encoder(codec, level, batch_size).encode(rows)
 

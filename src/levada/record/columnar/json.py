@@ -39,7 +39,8 @@ _ELEMENTS_PER_BYTE = 1 / 64
 class JsonFault(NamedTuple):
     """Why a value is malformed.
 
-    position: the faulty byte in the value. field: the field whose value is not of the type `kind`; None if the value is no JSON object.
+    position: the faulty byte in the value. field: the field whose value is not of the type `kind`; both are None if the value is not a JSON
+    object.
     """
 
     row: int

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 def rows_kept(
     batch: pa.RecordBatch, columns: Sequence[str], keys: Collection[bytes | None] | None, first_ms: int | None, end_ms: int | None
 ) -> pa.RecordBatch:
-    """Return these columns of the rows with one of these keys and a timestamp in [first_ms, end_ms). None: no limit."""
+    """Return `columns` of the rows with a key in `keys` and a timestamp from first_ms up to, not including, end_ms. None: no limit."""
     masks = []
     if keys is not None:
         key = batch["key"]

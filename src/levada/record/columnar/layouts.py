@@ -66,7 +66,7 @@ def shares_bytes(array: pa.Array) -> bool:
 
 
 def compact(array: pa.Array) -> pa.Array:
-    """Return binary values plain, as views, or as a dictionary of large_binary: row_sizes() and to_binary() are fast with these."""
+    """Return binary or text values plain, as views, or as a dictionary of large_binary: row_sizes() and to_binary() are fast with these."""
     indices, values = unwrap(array)
     return values if indices is None else pa.DictionaryArray.from_arrays(indices, _large(values))
 

@@ -61,7 +61,7 @@ _PIECE_SIZE_PER_PARTITION = 64 * 1024
 
 
 class PartitionChoice(NamedTuple):
-    """How rows without a partition get one: from choose_rows, without it by the hash of the key, and if there is none the sticky one.
+    """How rows without a partition get one: from choose_rows if it is given, else by the hash of the key; with no key, the sticky one.
 
     next_sticky: returns a new sticky partition, and how many bytes may go there before the next call. choose_rows: returns the partitions
     for an array of keys. hash_keys: whether keys are hashed; if not, their rows go to the sticky partition, too. user_code: makes a

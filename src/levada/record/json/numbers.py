@@ -1,8 +1,8 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Parses the numbers in JSON: 64-bit integers, correctly rounded doubles, and decimals of up to 38 digits.
 
-read_long() and read_double() return the position -1 if the text is not such a number or does not fit. Then the functions of `text` find
-the end of the value.
+read_long() and read_double() return the position -1 if the text is not such a number, or if an integer does not fit. Then the functions of
+`text` find the end of the value.
 """
 
 from __future__ import annotations

@@ -216,7 +216,10 @@ class JsonReader:
             self.fault_row, self.fault_at, self.fault_column = self.row, at - self.start, index
 
     def read_object(self, parent: Any, at: int, end: int, depth: int) -> int:
-        """Add a row for the object whose content begins at `at`; return the position after it. depth: the nesting depth of its values."""
+        """Add a row for the object whose content begins at `at`; return the position after it, or a negative number as read_element() does.
+
+        depth: the nesting depth of its values.
+        """
         row = parent.rows
         source = self.source
         at = past_space(source, at, end)
@@ -293,7 +296,10 @@ class JsonReader:
         return -1
 
     def read_value(self, column: Any, at: int, end: int, depth: int) -> int:
-        """Add a row for the value at `at`, null if it has another type than the column; return the position after it."""
+        """Add a row for the value at `at`; return the position after it, or STARVED, or a number of FAULT or below for malformed JSON.
+
+        If the value has another type than the column, the row is null, and the record is marked as malformed.
+        """
         row = column.rows
         stop = self.read_element(column, at, end, depth)
         if stop != MISMATCH:

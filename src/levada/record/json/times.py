@@ -36,7 +36,10 @@ def read_date(source: Any, at: int, stop: int) -> tuple[bool, int]:
 
 
 def read_time(source: Any, at: int, stop: int, zoned: bool) -> tuple[bool, int]:
-    """Return (whether the text is a date and time, microseconds since 1970). zoned: an offset is allowed; without an offset it is UTC."""
+    """Return (whether the text is a date, or a date and time; microseconds since 1970). A date alone means midnight.
+
+    zoned: an offset is allowed; without an offset the time is UTC.
+    """
     at, stop = trim(source, at, stop)
     at, days = date_part(source, at, stop)
     if at < 0:

@@ -4,9 +4,9 @@ Messages are converted to the bytes that they would have in a batch of magic 2, 
 no timestamps: its records and columns have the timestamp -1 and the type NO_TIMESTAMP_TYPE.
 
 Each uncompressed message is an entry of its own in the message set. Consecutive messages with the same magic and attributes are read as one
-batch, as long as their checksums match. A corrupt message is a batch of its own, so that the other messages stay readable. A wrapper, a
-message that contains compressed messages, is a batch, too. The offset of a wrapper is the offset of its last message. Its first offset and
-its number of messages require decompression, which happens when one of them is first used.
+batch of up to 1 MiB, as long as their checksums match and their offsets ascend. A corrupt message is a batch of its own, so that the other
+messages stay readable. A wrapper, a message that contains compressed messages, is a batch, too. The offset of a wrapper is the offset of
+its last message. Its first offset and its number of messages require decompression, which happens when one of them is first used.
 """
 
 from __future__ import annotations
@@ -210,9 +210,10 @@ class CompressedMessages(MessageSet):
         return decompress(self.codec, value, max_bytes)
 
     def _shift(self, inside: memoryview) -> int:
-        """Return the number to add to the offsets of the inner messages. Raises CorruptRecordError if there are none.
+        """Return the number to add to the offsets of the inner messages: 0 for magic 0, whose inner offsets are absolute.
 
-        It is 0 for magic 0, whose inner offsets are absolute, and if the offset of the wrapper is 0.
+        It is also 0 if the offset of the wrapper is 0. Raises CorruptRecordError if there are no messages, or if the last one's relative
+        offset is higher than the offset of the wrapper.
         """
         last_offset = -1
         for at, _ in self._entries(inside):

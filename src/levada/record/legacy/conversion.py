@@ -1,7 +1,7 @@
 """Converts record batches to message sets and back: a producer for an old broker, and a broker for an old client.
 
 Message sets cannot have headers, producer ids, control records or zstd. For a producer, such a batch is an error, and is not sent. A broker
-omits headers and control batches, because an old client could not read the response otherwise.
+omits headers, producer ids and control batches, because an old client could not read the response otherwise; zstd is an error here, too.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> by
 def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offset: int = 0) -> bytearray:
     """Return batches from a log as message sets of at most `magic`, as brokers up to 3.x do for an old version of Fetch.
 
-    Headers and control batches are omitted. first_offset: uncompressed messages with lower offsets are omitted as well, because some old
-    clients cannot skip them. Raises UnsupportedRecordFormatError for zstd.
+    Batches of `magic` or lower are copied. Of the others, headers and control batches are omitted, and uncompressed records with offsets
+    below first_offset, because some old clients cannot skip them. Raises UnsupportedRecordFormatError for zstd, and CorruptRecordError.
     """
     found = bytearray()
     for batch in batches:

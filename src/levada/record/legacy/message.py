@@ -89,9 +89,9 @@ def write_message(
     codec: Codec = Codec.NONE,
     is_append_time: bool = False,
 ) -> None:
-    """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. timestamp: not used for magic 0.
+    """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. key, value: None for null.
 
-    key, value: None for null.
+    timestamp, is_append_time: the time in ms, and whether it is LogAppendTime; not used for magic 0.
     """
     attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
     key_size = _NULL if key is None else len(key)
