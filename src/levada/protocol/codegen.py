@@ -46,7 +46,7 @@ def encode_into(message: Message, version: int, buf: bytearray) -> None:
 
 
 def encode_parts(message: Message, version: int, parts: list[Bytes]) -> None:
-    """Append a message's bytes to a list of pieces. Records are not copied. Raises the errors of encode()."""
+    """Append a message's bytes to a list of pieces. Records are not copied. Raises the errors of encode(); `parts` may then have grown."""
     encoder = _encoders.get((type(message), version)) or _new_encoder(type(message), version)
     encoder(message, parts)
 
@@ -55,8 +55,8 @@ def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M,
     """Decode the message that starts at position `offset` of `data`; return the message and the position after it.
 
     Record batches are views of `data`, or bytes if there is no global interpreter lock. Raises TruncatedError if the bytes end too early,
-    another ProtocolError if they violate the format, and UnsupportedVersionError if the API has no such version. The garbage collector does
-    not track the decoded structs, see levada.protocol.untracked.
+    another ProtocolError if they violate the format, and UnsupportedVersionError if the API has no such version. In compiled levada the
+    garbage collector does not track the structs of larger arrays (levada.protocol.untracked).
     """
     decoder = _decoders.get((cls, version)) or _new_decoder(cls, version)
     return decoder(data, offset, len(data))

@@ -15,7 +15,7 @@ LEAST_BYTES: Final = 1 << 18
 MOST_BYTES: Final = 32 << 20
 MOST_BUFFERS: Final = 8
 LEAST_SHARE: Final = 4
-"""A frame that fills less than one part in so many of a buffer does not get it, because the program may keep the frame for long."""
+"""A frame does not get a buffer of more than so many times its size, because the program may keep the frame for long."""
 
 IDLE_MS: Final = 10_000
 """All buffers are freed after this time without a large frame, or up to twice this time."""
@@ -34,7 +34,7 @@ class FrameMemory:
     def keep(self, buffer: bytearray) -> None:
         """Keep a buffer for take(), even if views of it still exist. If a limit is exceeded, the oldest buffers are dropped.
 
-        The buffer is not kept if it is smaller than LEAST_BYTES or larger than MOST_BYTES, or if this is the first call since review().
+        A buffer of less than LEAST_BYTES or more than MOST_BYTES is not kept, nor is the first buffer between them after review().
         """
         if not LEAST_BYTES <= len(buffer) <= MOST_BYTES:
             return

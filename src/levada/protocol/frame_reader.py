@@ -4,8 +4,8 @@ A frame is an int32 size and that many bytes. The owner of the socket gets a buf
 number of bytes to received(). Small frames share one buffer, so that a single read may bring many of them; each frame is copied. This
 buffer starts small and grows with the traffic, because a broker has many connections that send little.
 
-A frame that does not fit the shared buffer gets its own buffer. This grows while bytes arrive, to twice its size or by 1 MiB, so that an
-announced size alone takes no memory. Or it is the buffer of an earlier frame. The frame is returned as a view of this buffer.
+A frame that does not fit the shared buffer gets its own buffer: that of an earlier frame, or a new one. A new buffer grows while bytes
+arrive, to twice its size or by 1 MiB, so that an announced size alone takes no memory. The frame is returned as a view of its buffer.
 
 The bytes of a returned frame never change while a view of it exists.
 """
@@ -46,7 +46,7 @@ class FrameReader:
         self._handed_out: memoryview | None = None
 
     def get_buffer(self) -> memoryview:
-        """Return the memory for the next bytes, valid until received() is called. Raises `fault` if it is set."""
+        """Return the memory for the next bytes, valid until the next call of received() or get_buffer(). Raises `fault` if it is set."""
         if self.fault is not None:
             raise self.fault
         self._take_back()

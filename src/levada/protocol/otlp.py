@@ -43,9 +43,9 @@ class Temporality(IntEnum):
 
 
 class Point(NamedTuple):
-    """One value of a metric. is_sum: True for a monotonic sum, False for a gauge.
+    """One value of a metric. is_sum: True for a sum, which encode() calls monotonic and decode() does not check; False for a gauge.
 
-    start_ms: the time at which a sum began to count, in ms since the epoch.
+    start_ms: the time at which a sum began to count, in ms since the epoch; 0 for a gauge that encode() has written.
     """
 
     name: str
@@ -56,7 +56,10 @@ class Point(NamedTuple):
 
 
 class Payload(NamedTuple):
-    """The contents of one push. resource: attributes of all points, such as a consumer's group. time_ms: the time of the values."""
+    """The contents of one push. resource: attributes of all points, such as a consumer's group.
+
+    time_ms: the time of the values, in ms since the epoch.
+    """
 
     points: Sequence[Point]
     time_ms: int
@@ -65,7 +68,7 @@ class Payload(NamedTuple):
 
 
 def encode(payload: Payload) -> bytes:
-    """Encode a payload as MetricsData. Points with the same name become one metric."""
+    """Encode a payload as MetricsData. Points with the same name and is_sum become one metric."""
     named: dict[tuple[str, bool], list[Point]] = {}
     for point in payload.points:
         named.setdefault((point.name, point.is_sum), []).append(point)
@@ -108,9 +111,10 @@ def _eight(number: int, data: bytes) -> bytes:
 
 
 def decode(data: Bytes) -> Payload:
-    """Decode the gauges and sums in MetricsData of any client. Raises ProtocolError.
+    """Decode the gauges and sums in MetricsData of any client. Raises ProtocolError if `data` is cut short or is not protobuf.
 
-    time_ms is that of the newest point, temporality that of the first sum, and resource has the attributes of all ResourceMetrics.
+    time_ms is that of the newest point (0 without points), temporality that of the first sum (CUMULATIVE without sums), and resource has
+    the attributes of all ResourceMetrics.
     """
     points: list[Point] = []
     resource: dict[str, str] = {}
@@ -168,7 +172,7 @@ def _text(data: Bytes) -> str:
 
 
 def _fields(message: Bytes) -> dict[int, list[Any]]:
-    """Return the values of a message by field number: ints for varints, bytes for all other encodings."""
+    """Return the values of a message by field number: ints for varints, views of the bytes for all other encodings."""
     found: dict[int, list[Any]] = {}
     view, at = memoryview(message), 0
     while at < len(view):

@@ -100,7 +100,7 @@ def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int,
 def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, int]:
     """Skip a tag section in which no tag is known. Return the position after it, and the number of the message's unknown tags so far.
 
-    unknown: the number of the message's unknown tags before this section. Raises TooManyElementsError.
+    unknown: the number of the message's unknown tags before this section. Raises TooManyElementsError and ProtocolError.
     """
     count, pos = decode_uvarint(data, pos)
     if count > (end - pos) // SMALLEST_TAG:

@@ -7,14 +7,14 @@ A message is a class whose attributes are the fields on the wire, in their order
         topic_id: UUID = uuid("13+", ignorable=True)
         partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
-Versions are ranges of the API's versions: "3", "0-12", "9+". `nullable` is the range in which null is allowed. `tagged` is the range in
-which the field is a tagged field (with number `tag`), not in line. If a version lacks a field, decoding sets its default. Encoding raises
-an error if such a field has another value, unless it is `ignorable`.
+Versions are ranges of the API's versions: "3", "0-12", "9+", or "none". `nullable` is the range in which null is allowed. `tagged` is the
+range in which the field is a tagged field (with number `tag`), not in line. If a version lacks a field, decoding sets its default. Encoding
+raises an error if such a field has another value, unless it is `ignorable`.
 
 Every field has a default: the given one; otherwise null if the field is nullable in all its versions; otherwise zero, empty or a new
-struct, but null for records. Instances have slots, a keyword-only constructor, `==`, and a repr that hides `secret` fields and values of
-more than 32 bytes. Arrays are lists. Records are bytes-like or None; after decoding they are a memoryview of the input, or bytes if there
-is no global interpreter lock.
+struct, but null for records. Instances have slots, a keyword-only constructor, `==`, and a repr that hides `secret` fields, and binary
+values of more than 32 bytes. Arrays are lists. Records are bytes-like or None; after decoding they are a memoryview of the input, or bytes
+if there is no global interpreter lock.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 CPython counts new containers, and after every 700 (more in newer versions) it visits all young ones; containers that survive are visited
 again later. A large message is thousands of structs and lists that are made at once, and none of them is garbage. With 10,000 partitions of
-metadata the collector would take two thirds of the decoding time. So decoded structs are untracked. A decoded struct refers only to its own
-parts, so it cannot be part of a cycle, like the tuples of numbers that CPython itself untracks. It is freed with its last reference, like
-every object. Code that makes a cycle of structs has to break the cycle itself.
+metadata the collector would take two thirds of the decoding time. So the structs of larger arrays are untracked, with all structs and lists
+inside them. A decoded struct refers only to its own parts, so it cannot be part of a cycle, like the tuples of numbers that CPython itself
+untracks. It is freed with its last reference, like every object. Code that makes a cycle of structs has to break the cycle itself.
 
 No setting of the collector is changed: it still runs, but has less to visit.
 
@@ -30,7 +30,7 @@ AT_ONCE = 64
 def turns(items: list[Any], count: int) -> Iterable[object]:
     """Return an iterable for a loop that decodes `count` structs and appends them to `items`.
 
-    It removes the structs and the list from the garbage collector's tracking.
+    In compiled code it removes the structs and the list from the garbage collector's tracking.
     """
     return Turns(items, count) if cython.compiled else range(count)
 
