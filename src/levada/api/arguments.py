@@ -1,4 +1,7 @@
-"""Checks the arguments of public calls before they reach the engine, where a wrong type would look like a bug of levada."""
+"""Checks the arguments of public calls before they reach the engine, where a wrong type would look like a bug of levada.
+
+The functions raise TypeError for a wrong type and ValueError for a wrong value.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +201,7 @@ def column_names(names: Any, what: str = "columns") -> tuple[str, ...]:
 
 
 def text_columns(names: Any) -> tuple[str, ...]:
-    """Return the names of columns that hold text as a tuple."""
+    """Return, as a tuple, the names of the columns that hold text."""
     return column_names(names, "columns that hold text")
 
 

@@ -26,7 +26,9 @@ def importing_columns() -> Iterator[None]:
 
 
 def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
-    """Return a ColumnDecoder for these columns. Imports pyarrow. Raises ValueError for an empty tuple.
+    """Return a ColumnDecoder for these columns. Imports pyarrow. Raises ImportError without it.
+
+    Raises ValueError for an empty tuple, for an unknown column, and for a column that cannot be text.
 
     columns: None for DEFAULT_COLUMNS. text: which of key and value become strings. notes_offsets: whether the decoder keeps the offset of
     each row.
@@ -43,9 +45,10 @@ def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: Cons
 def typed_columns(
     columns: tuple[str, ...] | None, text: tuple[str, ...], formats: Mapping[str, Any], topics: Iterable[str]
 ) -> RecordColumns:
-    """Return columns whose keys or values have a format. Imports pyarrow. Raises ConfigError, and ValueError for an unknown column.
+    """Return columns whose keys or values have a format. Imports pyarrow. Raises ImportError without it.
 
     columns: None for DEFAULT_COLUMNS and those that the formats add. formats: arguments of levada.formats.arguments. topics: what is read.
+    Raises ConfigError, and ValueError for an empty tuple and for an unknown column.
     """
     with importing_columns():
         from levada.formats.columns import RecordColumns

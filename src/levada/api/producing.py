@@ -223,7 +223,7 @@ class Producing:
         return self.core.appending.await_topic(topic_name(topic), None, deadline_ms)
 
     def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
-        """Describe a topic's partitions."""
+        """Describe a topic's partitions. timeout: seconds, None for max.block.ms."""
         self._host.check_usable()
         name = topic_name(topic)
         if timeout is None:
@@ -430,7 +430,10 @@ class Producing:
     # The end
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
-        """Wait until each record sent before is done. Then log a warning with the number of failures that the program has not looked at."""
+        """Wait until each record sent before is done. Then log a warning with the number of failures that the program has not looked at.
+
+        timeout: seconds, after which FlushTimeout is raised; None for no limit.
+        """
         with self._lock:
             flushing = self.core.flushing()
         try:
@@ -553,7 +556,10 @@ class Producing:
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS))
 
     def refuse_in_callback(self, what: str) -> None:
-        """Raise IllegalStateError on the thread that runs callbacks, because the call would wait for its own thread. what: the call."""
+        """Raise IllegalStateError on the thread that runs callbacks, because the call would wait for its own thread. what: the call.
+
+        On other threads, raise an error if the producer cannot be used.
+        """
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()

@@ -19,7 +19,10 @@ RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[
 
 
 def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to commit as OffsetAndMetadata, by partition. An int is an offset without leader epoch and metadata."""
+    """Return offsets to commit as OffsetAndMetadata, by partition. An int is an offset without leader epoch and metadata.
+
+    Raises TypeError, and ValueError for numbers and metadata that no request can contain.
+    """
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
     return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}

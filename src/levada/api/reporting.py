@@ -62,7 +62,10 @@ class Reporting:
             return Metrics(self._read(self._host.now_ms()), MEANINGS)
 
     def client_instance_id(self, timeout: float | None) -> CallerFlow[UUID]:
-        """Return the id that the cluster has given this client. timeout: seconds, None for default.api.timeout.ms."""
+        """Return the id that the cluster has given this client. timeout: seconds, None for default.api.timeout.ms.
+
+        Raises IllegalStateError without enable.metrics.push=true, and TimeoutError.
+        """
         self._host.check_usable()
         telemetry = self._telemetry
         if telemetry is None:

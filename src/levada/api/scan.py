@@ -127,7 +127,8 @@ def scan_request(
 ) -> ScanRequest:
     """Check the arguments of scan(), which ScanArguments describes, and return them as a request.
 
-    settings: also the arguments about formats. Raises ConfigError, and ValueError for a name that is not a column.
+    settings: also the arguments about formats. Raises ConfigError, TypeError, ValueError for a name that is not a column, and
+    IllegalStateError for a named column that has a deserializer.
     """
     formats = {name: settings.pop(name) for name in ARGUMENTS if name in settings}
     _refuse_misspelt(settings)
@@ -306,19 +307,21 @@ if TYPE_CHECKING:
         """The keyword arguments of scan(): its own, those about formats, and the settings of a consumer."""
 
         start: Bound | Mapping[Any, Bound]
-        """Where to begin. Default: "earliest"."""
+        """Where to begin: "earliest", "latest", a time (the first record at or after it), or a mapping from partition to one of these or to
+        an offset. Default: "earliest".
+        """
         end: Bound | Mapping[Any, Bound]
-        """Where to stop; exclusive. Default: "latest"."""
+        """Where to stop, written like start; exclusive. Default: "latest"."""
         assignments: Mapping[TopicPartition, tuple[Bound, Bound]]
         """Exactly the partitions to read, with start and end each, instead of topics."""
         partitions: Iterable[int | TopicPartition] | None
-        """Only these partitions of the topics."""
+        """Only these partitions of the topics; None for all."""
         keys: Iterable[bytes | str | None] | None
-        """Only records with one of these keys."""
+        """Only records with one of these keys: a str is encoded as UTF-8, None is the null key. None for all records."""
         timestamps: tuple[Bound | None, Bound | None] | None
-        """Only records of a span of time: the first time, and the first that is too late."""
+        """Only records of a span of time: the first time, and the first that is too late; None for no limit."""
         progress: Callable[[ScanProgress], object] | None
-        """Called after each piece that was read."""
+        """Called with a ScanProgress after each step, in the thread that reads; an exception that it raises ends the scan."""
         columns: Sequence[str] | None
         """As poll_arrow() has them."""
         text: Sequence[str]

@@ -102,7 +102,7 @@ class _InDoubt(NamedTuple):
 class _Undone(NamedTuple):
     """Records of a partition that were read before a transaction was aborted, and that the program may not have processed.
 
-    abort: the lowest number of the abort. positions: the position of the partition at each abort, in order.
+    abort: the lowest number that the first of these aborts may have. positions: the partition's position at each noted abort, in order.
     """
 
     abort: int

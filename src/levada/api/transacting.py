@@ -60,7 +60,7 @@ class Transacting:
 
     @property
     def needs_initialization(self) -> bool:
-        """Whether init_transactions() was not called yet."""
+        """Whether the producer is transactional and init_transactions() has to be called before a transaction."""
         return self._transactions is not None and self._transactions.needs_initialization
 
     @property

@@ -1,4 +1,7 @@
-"""Checks what callers of KafkaAdmin pass about topics, settings, partitions, the cluster and groups."""
+"""Checks what callers of KafkaAdmin pass about topics, settings, partitions, the cluster and groups.
+
+The functions raise TypeError for a wrong type and ValueError for a wrong value.
+"""
 
 from __future__ import annotations
 

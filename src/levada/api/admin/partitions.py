@@ -28,7 +28,7 @@ def list_offsets(
     specs: for each partition, an OffsetSpec or its name, such as "latest"; or a time (an aware datetime or milliseconds since the epoch) to
     find the first record at or after that time. isolation_level: with "read_committed", "latest" is the last stable offset. The timestamp
     in the result is -1 if the spec is the beginning or the end of the log. Raises UnknownTopicOrPartitionError, and UnsupportedVersionError
-    on brokers before 0.10.1 or that do not support a spec.
+    on brokers before 0.10.1, for "read_committed" before 0.11, or that do not support a spec.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_spec(tp, spec) for tp, spec in specs.items()}
     level = admin_arguments.isolation_level(isolation_level)

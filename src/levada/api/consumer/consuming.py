@@ -78,15 +78,15 @@ class OpenAcks(Protocol):
         ...
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give up the records of partitions that the program seeks; no partitions: of all."""
+        """Forget the records of partitions that the program seeks; no partitions: of all. These records can no longer be acknowledged."""
         ...
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that the program itself pauses these partitions, so that they are not resumed when there is room for more records."""
+        """Note that the program itself pauses these partitions, so that only the program resumes them."""
         ...
 
     def close(self) -> None:
-        """Give up the unfinished records, because the consumer is closed."""
+        """Give up the unfinished records: the next poll(), or the next owner of the partition, returns them again. Idempotent."""
         ...
 
 
@@ -173,7 +173,7 @@ class Consuming:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all assigned partitions are read up to their end offsets."""
+        """Whether every assigned partition has an end offset and is read up to it. Also true without partitions, in a bounded read."""
         return self.reading.look(lambda core: core.subscription.is_finished)
 
     def assignment(self) -> set[TopicPartition]:
@@ -544,7 +544,10 @@ class Consuming:
         return deadline_ms(self._host.now_ms(), timeout)
 
     def check_readable(self) -> None:
-        """Raise IllegalStateError when no partition is assigned or subscribed to."""
+        """Raise IllegalStateError if nothing is assigned or subscribed to, or within a rebalance listener.
+
+        Raises an error, too, if the consumer cannot be used.
+        """
         self._host.check_usable()
         self.subscribing.check_not_telling()
         if not (len(self.core.subscription) or self.core.is_subscribed):

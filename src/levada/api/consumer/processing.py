@@ -99,7 +99,10 @@ class Outcomes(NamedTuple):
 
 
 def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reject: bool) -> Outcomes:
-    """Check the arguments retries and retry_delay of process(). Raises ConfigError if a group.id is set but enable.auto.commit is false."""
+    """Check the arguments retries and retry_delay of process(). Raises TypeError and ValueError for them.
+
+    Raises ConfigError if a group.id is set but enable.auto.commit is false.
+    """
     if config.group_id and not config.enable_auto_commit:
         raise ConfigError(
             "process() commits what is done by itself, and 'enable.auto.commit' is false, so that nothing would ever be committed; leave "

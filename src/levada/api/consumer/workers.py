@@ -191,8 +191,9 @@ class Interrupted:
         self._ending_s = ending_s
 
     def __call__(self, record: AnyRecord) -> object:
-        """Call the handler. Raises TimeoutError, and ends the process if that does not end the handler; without alarms (Windows), ends it
-        at once.
+        """Call the handler. After the time limit raise TimeoutError within it, and end the process if it still runs `ending_s` later.
+
+        Without alarms (Windows), end the process at the time limit.
         """
         has_alarms = hasattr(signal, "setitimer")  # Windows has none.
         faulthandler.dump_traceback_later(self._seconds + (self._ending_s if has_alarms else 0), exit=True, file=_STDERR)
