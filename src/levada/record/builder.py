@@ -406,9 +406,9 @@ class RowWriter:
     def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Append rows to a batch until its write limit is reached. Return the index in `rows` at which to continue.
 
-        rows: row numbers; the row numbered rows[first] is appended first. The caller has limited them by affordable() and raised the
-        allowance by growth(). sizes: set by measure(). An empty batch accepts the first row whatever its size. Compiled code keeps the
-        interpreter lock, so that no other thread appends to the same batch meanwhile.
+        rows: row numbers; the row numbered rows[first] is appended first. The caller limits them by affordable() and raises the
+        allowance by growth(), unless the allowance is MOST. sizes: set by measure(). An empty batch accepts a first row of any size.
+        Compiled code keeps the interpreter lock, so that no other thread appends to the same batch meanwhile.
         """
         batch.reserve(min(self.room_for(batch, rows, first, sizes), batch.allowance - batch._at))
         target = batch._buffer

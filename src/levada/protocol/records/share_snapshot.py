@@ -28,7 +28,7 @@ class StateBatch(Struct):
 
 
 class ShareSnapshotValue(RecordValue, key=ShareSnapshotKey, versions="0", flexible="0+"):
-    """Epochs fence older records. Times are in milliseconds since the epoch."""
+    """snapshot_epoch counts snapshots; state_epoch and leader_epoch fence older writers. Times are in milliseconds since the epoch."""
 
     snapshot_epoch: int = int32()
     state_epoch: int = int32()
