@@ -167,7 +167,10 @@ class SentOffsets:
                 known.pop(state, None)
 
     def send_all(self, transaction: Sending, reads: Iterable[Read], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Add the offsets after all returned records to a transaction. Raises IllegalStateError if that would skip records."""
+        """Add the offsets that are committed by default to a transaction. Raises IllegalStateError if that would skip records.
+
+        offsets: these offsets, by partition (Consuming.consumed_offsets()).
+        """
         sent = {read: offsets[read.state.tp].offset for read in reads if read.state.tp in offsets}
         self._refuse_doubtful(transaction, {read.state: None for read in sent})
         new = {read: (self._done(read), after) for read, after in sent.items() if after != self._done(read, transaction)}

@@ -175,8 +175,9 @@ class Block:
         self._transacting.block = self
 
     def send_offsets(self, consumer: Consumer, records: RecordsToCommit | None) -> CallerFlow[None]:
-        """Commit offsets of a consumer within the transaction: after the last of these records; for None, after all records that the
-        consumer has returned.
+        """Commit offsets of a consumer within the transaction: after the last of these records; for None, those of consumed_offsets().
+
+        Raises IllegalStateError if no transaction is open, if the consumer has enable.auto.commit, or as Consuming.offsets_to_send() does.
         """
         consuming = getattr(consumer, "_consuming", None)
         if not isinstance(consuming, Consuming):

@@ -335,9 +335,10 @@ class Consuming:
 
     def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """Note that a transaction sends offsets of this consumer, and return them by partition: the offset after the last of these records,
-        or after all returned records if `records` is None.
+        or those of consumed_offsets() if `records` is None.
 
-        sending: the transaction. Raises IllegalStateError if that would skip records after an aborted transaction.
+        sending: the transaction. Raises IllegalStateError if that would skip records after an aborted transaction, or for records that may
+        not be committed.
         """
         found = None if records is None else self._spans(records, "send_offsets()")
         offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
@@ -434,7 +435,7 @@ class Consuming:
                 measure.note(now_ms - began_ms, now_ms)
 
     def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after all records that loops and polls have returned, and note that the program is done with these records."""
+        """Return the offsets to commit by default (see consumed_offsets()), and note that the program is done with all returned records."""
         self._iterations.done_with_all()
         return self.core.commits.handed_out(self._iterations.left)
 
