@@ -2,6 +2,7 @@
 
 Message sets cannot have headers, producer ids, control records or zstd. For a producer, such a batch is an error, and is not sent. A broker
 omits headers, producer ids and control batches, because an old client could not read the response otherwise; zstd is an error here, too.
+The embedded broker does not serve such clients: in levada only down_convert() has a caller.
 """
 
 from __future__ import annotations
