@@ -30,9 +30,7 @@ ADVICE: Final[Mapping[str, str]] = {
 
 
 def check_formats(method: Callable[..., Any], given: Mapping[str, Any], known: Sequence[str] = ARGUMENTS) -> None:
-    """Raise TypeError for a keyword argument that is not about formats. method: bound to its client. known: the names of the arguments that
-    are.
-    """
+    """Raise TypeError for a keyword argument that is not in `known`. method: bound to its client. known: the arguments about formats."""
     if unknown := {name: value for name, value in given.items() if name not in known}:
         raise unknown_keyword(method, unknown, more=known)
 

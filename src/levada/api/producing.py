@@ -458,8 +458,8 @@ class Producing:
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
         """Refuse new records, end the transaction, wait for the records, and fail those that are left when the timeout is over.
 
-        It waits at most max.block.ms for the transaction coordinator, and not at all in a callback. Returns for how many seconds the driver
-        may still run callbacks; None for no limit.
+        timeout: seconds; None for no limit. It waits at most max.block.ms for the transaction coordinator, and for nothing in a callback.
+        Returns for how many seconds the driver may still run callbacks; None for no limit.
         """
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
@@ -477,7 +477,10 @@ class Producing:
         return None if timeout is None else left_s
 
     def leave(self) -> CallerFlow[float]:
-        """Close after an exception: wait at most ERROR_EXIT_S seconds, and give up at once when interrupted. A long wait is logged."""
+        """Close after an exception: wait at most ERROR_EXIT_S seconds, and give up at once when interrupted. A long wait is logged.
+
+        Returns for how many seconds the driver may still run callbacks.
+        """
         with self._lock:
             self.core.close()
         # The clients of schema registries that send_arrow() has made close their connections.

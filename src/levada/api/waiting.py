@@ -20,7 +20,7 @@ FLOW_GRACE_S = 0.25
 
 
 def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeout_s: float | None, what: str) -> CallerFlow[None]:
-    """Wait for a promise until deadline_ms. Then raises TimeoutError, or BootstrapError if no broker was ever reached.
+    """Wait until a promise is settled. At deadline_ms, raises TimeoutError, or BootstrapError if no broker was ever reached.
 
     timeout_s: the time limit in seconds, for the text of the error only. what: the name of the call, for the text.
     """

@@ -1,1 +1,1 @@
-"""What stands in bytes fields of messages, with versions of its own."""
+"""The structs in bytes fields of messages. They have versions of their own."""
