@@ -1,6 +1,7 @@
-"""Tools for tests of programs that use Kafka: an embedded broker and schema registry on real sockets, and a simulated network and clock.
+"""Tools for tests of programs that use Kafka: an embedded broker, schema registry and OAuth token endpoint on real sockets, and a simulated
+network and clock.
 
-levada.testing.pytest_plugin provides them as fixtures (docs/PYTEST.md). levada.testing.history records the operations of clients on any
+levada.testing.pytest_plugin provides brokers as fixtures (docs/PYTEST.md). levada.testing.history records the operations of clients on any
 cluster and checks them. The names of this module are imported at first use, so that `import levada.testing` stays fast.
 """
 

@@ -13,7 +13,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
     "string": frozenset({"bytes"}),
     "bytes": frozenset({"string"}),
 }
-"""The other types that each type may be read as."""
+"""By the writer's type: the other types as which a reader may read it."""
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = ("record", "error", "enum", "fixed")
 
@@ -23,7 +23,8 @@ Names = dict[str, Any]
 class AvroSchema:
     """An Avro schema, parsed together with the schemas that it refers to.
 
-    references: the texts of these other schemas. A schema that refers to another one comes after it.
+    references: the texts of these other schemas. A schema that refers to another one comes after it. Raises ValueError, KeyError or
+    TypeError for a text that is not an Avro schema.
     """
 
     def __init__(self, text: str, references: tuple[str, ...] = ()) -> None:
@@ -53,8 +54,8 @@ def parse_avro(text: str) -> Any:
 
 
 def _collect(schema: Any, namespace: str, names: Names) -> Any:
-    """Return a schema in which all named types have full names. The definitions of these types are added to `names`. Raises ValueError if
-    it is not a schema.
+    """Return a schema in which each named type is replaced by its full name. The definitions of these types are added to `names`. Raises
+    ValueError, KeyError or TypeError if it is not a schema.
     """
     if isinstance(schema, str):
         full = _full_name(schema, namespace)

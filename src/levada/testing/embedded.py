@@ -65,11 +65,12 @@ class EmbeddedKafka:
 
     listeners: security protocols, such as ["PLAINTEXT", "SASL_SSL"], each on its own port; or a mapping of listener names to protocols.
     Metadata has the addresses of the listener that the client is connected to. All listeners with TLS have the same certificate, and all
-    with SASL the same users. By default there is one listener, whose protocol follows from security and users.
+    with SASL the same users. By default there is one listener. It has TLS if security is given, and SASL if users, oauth, aws_accounts or
+    keytab is given.
 
-    acls: the initial access rules. A user may do nothing that no rule allows. super_users: names of users who may do everything. Either
-    argument, even if empty, enables the authorizer. Clients without a login are the user ANONYMOUS. If a listener has client certificates,
-    the user is the subject of the certificate.
+    acls: access rules, added to those in data_dir. A user may do nothing that no rule allows. super_users: names of users who may do
+    everything. Either argument, even if empty, enables the authorizer. Clients without a login are the user ANONYMOUS. If a listener has
+    client certificates, the user is the subject of the certificate.
 
     oauth: clients log in with OAUTHBEARER, or with one of the other mechanisms. "unsecured" accepts tokens without a signature, like Kafka
     by default; EmbeddedTokenEndpoint.validator() and levada.testing.jwks_validator() accept signed tokens. aws_accounts: access keys with
@@ -136,7 +137,7 @@ class EmbeddedKafka:
             cluster.group_coordinators.watch(self._wake)
 
     def start(self) -> Self:
-        """Start the brokers without a `with` block. The caller has to call close()."""
+        """Start the brokers without a `with` block. The caller has to call close(). Raises ConnectError if the port is taken."""
         try:
             for server in self._servers:
                 server.start()
@@ -180,17 +181,17 @@ class EmbeddedKafka:
     def settings_at(self, listener: str | None) -> dict[str, Any]:
         """Return the settings of a client that connects to a listener, without those for the login.
 
-        listener: its name, None for the first listener. Raises ConfigError for an unknown listener.
+        listener: its name, None for the first listener. Raises ConfigError for an unknown listener, and RuntimeError before start().
         """
         return {"bootstrap_servers": self._addresses(listener), **self._listening.trust(listener)}
 
     def settings_for(self, user: str, mechanism: str = "SCRAM-SHA-256", *, listener: str | None = None) -> dict[str, Any]:
-        """Return the settings of a client that logs in as this user. listener: the name of the listener, by default the first one with
-        SASL.
+        """Return the settings of a client that logs in as this user with PLAIN, SCRAM, OAUTHBEARER or GSSAPI. listener: the name of the
+        listener, by default the first one with SASL.
 
         With OAUTHBEARER the token has no signature, so only oauth="unsecured" accepts it. With GSSAPI the user is a Kerberos principal, and
-        the client also needs its tickets or sasl_kerberos_keytab. Raises KeyError for a user that is not in `users`, and ConfigError for an
-        unknown listener.
+        the client also needs its tickets or sasl_kerberos_keytab. With PLAIN and SCRAM, raises KeyError for a user that is not in `users`.
+        Raises ConfigError for an unknown listener, and RuntimeError before start().
         """
         settings = {**self.settings_at(listener or self._listening.with_logins()), "sasl_mechanism": mechanism}
         if mechanism == OAUTHBEARER:
@@ -208,17 +209,20 @@ class EmbeddedKafka:
 
     @property
     def faults(self) -> Faults:
-        """The faults to inject: errors, disconnects, blackholes, older API versions, and responses that are lost, late or held back.
+        """The faults to inject: errors, throttling, disconnects, blackholes, older API versions, and responses that are lost, late or held
+        back.
 
-        help(kafka.faults) explains its methods: fail_next, drop_response, disconnect, delay, hold, blackhole, close_mid_frame, throttle,
-        cap_version, clear, requests.
+        help(kafka.faults) explains the methods fail_next, drop_response, disconnect, delay, hold, blackhole, close_mid_frame, throttle,
+        cap_version, clear and release_all. kafka.faults.requests counts the requests by API.
         """
         return self._faults
 
     # Topics
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
-        """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
+        """Create a topic and return its id. partitions: by default the broker setting num_partitions. config: settings of the topic by
+        Kafka's names. Raises BrokerError or ConfigError with the reason.
+        """
         return self._call(lambda: self.node.create_topic(name, partitions, config)).id
 
     def delete_topic(self, name: str) -> None:
@@ -237,9 +241,9 @@ class EmbeddedKafka:
         """Elect a leader for a partition, in a new leader epoch. node: the id of the node that becomes leader, by default the present
         leader.
 
-        If the node is not in sync, the records that it does not have are lost, as in an unclean election. A node without a replica first
-        gets a copy of the leader's replica. lose_from: let the node lose all batches that have records at or after this offset, as if its
-        disk had not been flushed.
+        If the node is not in sync, the records that it does not have are lost, as in an unclean election. A node without a replica takes
+        over the leader's replica, as in a reassignment. lose_from: let the node lose all batches that have records at or after this offset,
+        as if its disk had not been flushed.
 
         Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
@@ -271,21 +275,23 @@ class EmbeddedKafka:
     # Nodes
 
     def pause_replication(self, node: int) -> None:
-        """Stop a node from fetching from leaders until resume_replication(). It still leads partitions and answers requests.
+        """Let a node's followers catch up, then stop them from fetching until resume_replication(). The node still leads partitions and
+        answers requests.
 
-        Produce requests with acks=all wait until the node is out of sync, after replica_lag_time_max_ms (30,000).
+        Produce requests with acks=all to other leaders wait until the node's replicas are out of sync, after replica_lag_time_max_ms
+        (30,000 ms). Raises ConfigError for a node that does not exist.
         """
         self._check_node(node)
         self._call(lambda: self.node.cluster.pause_replication(node))
 
     def resume_replication(self, node: int) -> None:
-        """Let a node fetch from leaders again. It catches up at once."""
+        """Let a node fetch from leaders again. It catches up at once. Raises ConfigError for a node that does not exist."""
         self._check_node(node)
         self._call(lambda: self.node.cluster.resume_replication(node))
 
     def stop_node(self, node: int) -> None:
         """Stop a broker: its connections are closed, new ones are refused, and other brokers become leaders and coordinators. Its logs are
-        kept.
+        kept. A partition without an in-sync replica on another running broker has no leader, unless unclean.leader.election.enable is set.
 
         Raises ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
         """
@@ -298,10 +304,9 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.stop_node(node))
 
     def start_node(self, node: int) -> None:
-        """Start a stopped broker on its old ports. Its followers catch up. It becomes the leader only of partitions for which no other
-        broker can be.
+        """Start a stopped broker on its old ports. Its followers catch up. It can become the leader only of partitions that have no leader.
 
-        Raises ConfigError for a node that does not exist, and IllegalStateError for a running node.
+        Raises ConfigError for a node that does not exist, IllegalStateError for a running node, and ConnectError if a port is taken.
         """
         self._check_node(node)
         if node not in self.node.cluster.stopped:
@@ -318,7 +323,7 @@ class EmbeddedKafka:
         """Make a node the coordinator of a transactional id or a group, and of all others that belong to the same partition of the internal
         topic.
 
-        Raises ConfigError for a node that does not exist.
+        Raises ConfigError for a node that does not exist, and unless exactly one of transactional_id and group is given.
         """
         self._check_node(node)
         placement, key = self._placement(transactional_id, group)
@@ -326,7 +331,11 @@ class EmbeddedKafka:
 
     @contextmanager
     def loading_coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> Iterator[None]:
-        """Make the coordinator of a transactional id or group answer COORDINATOR_LOAD_IN_PROGRESS until the `with` block ends."""
+        """Make the coordinator of a transactional id or group answer COORDINATOR_LOAD_IN_PROGRESS until the `with` block ends, also for all
+        others that belong to the same partition of the internal topic.
+
+        Raises ConfigError unless exactly one of transactional_id and group is given.
+        """
         placement, key = self._placement(transactional_id, group)
         self._call(lambda: placement.begin_loading(key))
         try:
@@ -335,12 +344,12 @@ class EmbeddedKafka:
             self._call(lambda: placement.end_loading(key))
 
     def time_out_transaction(self, transactional_id: str) -> None:
-        """Abort an open transaction as if its timeout had passed. Raises IllegalStateError when none is open."""
+        """Abort an open transaction as if its timeout had passed. Raises IllegalStateError if none is open or the id is unknown."""
         self._call(lambda: self.node.time_out_transaction(transactional_id))
 
     def expire_transactional_id(self, transactional_id: str) -> None:
-        """Remove a transactional id, as if transactional.id.expiration.ms had passed. Raises IllegalStateError while a
-        transaction is open.
+        """Remove a transactional id, as if transactional.id.expiration.ms had passed. Raises IllegalStateError if it is unknown, or if its
+        transaction is open or not yet completed.
         """
         self._call(lambda: self.node.expire_transactional_id(transactional_id))
 
@@ -363,7 +372,7 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.telemetry.subscribe(metrics, interval_ms, delta=delta))
 
     def pushed_metrics(self) -> list[PushedMetrics]:
-        """Return all pushes of metrics that the brokers have received so far, in order."""
+        """Return all pushes of metrics that the brokers have accepted so far, in order. Raises ProtocolError if one is not in OTLP."""
         return [PushedMetrics.of(pushed) for pushed in self._call(lambda: list(self.node.cluster.telemetry.pushed))]
 
     def _call(self, function: Callable[[], T]) -> T:

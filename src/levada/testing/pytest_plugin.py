@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a Kafka broker for each test, in milliseconds (docs/PYTEST.md).
+"""Fixtures for pytest: Kafka brokers that start in milliseconds, topics and clients (docs/PYTEST.md).
 
 pytest loads this module in every run if levada is installed, so modules that take time to import are imported only in the fixtures.
 """
@@ -32,7 +32,7 @@ _MARKERS: Final = (
     "kafka_topic(partitions=1, config=None): how the fixture `topic` creates its topic",
 )
 LEAK_PATIENCE_S = 2.0
-"""How long a broker may take to notice that a client has closed its connections."""
+"""How long a broker may take to notice that a client has closed its connections, in seconds."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
 # A topic's name has at most 249 characters, and a number that makes it unique follows the prefix.
@@ -68,8 +68,8 @@ def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, kafka_broker: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """An EmbeddedKafka that all tests of a process share. Its faults are cleared after each test. A test that leaves a client connected
-    fails.
+    """An EmbeddedKafka that all tests of a process share. After each test, stopped nodes are started, faults are cleared and held responses
+    are released. A test that leaves a client connected fails.
     """
     known = _clients_of(kafka_broker)
     _plan_faults(request, kafka_broker)
@@ -107,8 +107,8 @@ def kafka_time(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic, which is deleted after the test. The marker @pytest.mark.kafka_topic(partitions=3, config={...}) sets its
-    properties.
+    """The name of a new topic with one partition, which is deleted after the test. The marker @pytest.mark.kafka_topic(partitions=3,
+    config={...}) sets other properties.
     """
     broker = _broker_of(request)
     marker = request.node.get_closest_marker("kafka_topic")
@@ -150,7 +150,7 @@ def consumer(consumer_factory: Callable[..., KafkaConsumer[Any, Any]], topic: st
 
 
 def _broker_of(request: pytest.FixtureRequest) -> Any:
-    """Return the broker of the fixture that the test uses, or `kafka` if it uses none."""
+    """Return the broker of the fixture that the test uses, or that of `kafka` if it uses none. Raises UsageError if it uses several."""
     used = [kind for kind in _KINDS if kind in request.fixturenames] or ["kafka"]
     if len(used) > 1:
         raise pytest.UsageError(f"{request.node.nodeid}: `topic` and clients cannot tell which broker is meant: {', '.join(used)}")

@@ -25,10 +25,11 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that a test has requested for one request.
+    """A fault that a test has requested for one request. Without arguments it is no fault.
 
-    status: the HTTP status to answer without executing the request, if given. delay_s: the seconds to wait before the answer. lose: whether
-    to execute the request and close the connection without an answer.
+    status: the HTTP status of the answer; the request is not executed. None: execute the request. retry_after_s: the seconds in the header
+    Retry-After, None for no header. delay_s: the seconds to wait before the answer. lose: whether to execute the request and close the
+    connection without an answer.
     """
 
     status: int | None = None
@@ -58,7 +59,7 @@ class RegistryFaults:
         self._next.extend([Fault(lose=True)] * times)
 
     def take(self) -> Fault:
-        """Remove and return the fault for the next request."""
+        """Remove and return the fault for the next request; if there is none, return a Fault without effect."""
         try:
             return self._next.popleft()
         except IndexError:
@@ -73,8 +74,9 @@ class EmbeddedRegistry:
         with EmbeddedRegistry() as server:
             registry = SchemaRegistryClient(schema_registry_url=server.url)
 
-    user_info: "user:password" that every request must have. token: a bearer token instead. ssl_context: for https://. Avro schemas are
-    checked by the subject's compatibility level; for other types only the type is compared. All data is lost at the end.
+    port: 0 for any free port. user_info: "user:password" that every request must have. token: a bearer token instead. ssl_context: for
+    https://. Avro schemas are checked by the subject's compatibility level; for other types only the type is compared. The data is in
+    memory only. It is kept from close() to the next start().
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class EmbeddedRegistry:
         self._ending = threading.Event()
 
     def start(self) -> Self:
-        """Start the registry without a `with` block. The caller has to call close()."""
+        """Start the registry without a `with` block. The caller has to call close(). Raises OSError if the port is taken."""
         self._ending.clear()
         self._server = _Server(("127.0.0.1", self._port), self, self._tls)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="levada-embedded-registry")
@@ -125,7 +127,9 @@ class EmbeddedRegistry:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
 
     def respond(self, method: str, target: str, authorization: str | None, body: bytes) -> tuple[int, Any, Fault]:
-        """Execute one request; return the HTTP status, the JSON document and the fault of the request. The server's threads call it."""
+        """Take the next fault, add a request to `requests` and execute it; return the HTTP status, the JSON document and the fault. A
+        request with wrong credentials, or whose fault has a status, is not executed. The server's threads call it.
+        """
         fault = self.faults.take()
         if fault.delay_s:
             self._ending.wait(fault.delay_s)
@@ -146,7 +150,7 @@ def _authorization(user_info: str | None, token: str | None) -> str | None:
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with one thread for each connection. close() waits until all threads have ended."""
+    """An HTTP server with one thread for each connection. server_close() waits until all threads have ended."""
 
     daemon_threads = False
 
@@ -176,7 +180,7 @@ class _Server(ThreadingHTTPServer):
             connection.close()
 
     def end_connections(self) -> None:
-        """End the connections whose threads wait for another request."""
+        """Shut down all connections, so that their threads end. Later connections are closed without an answer."""
         with self._open_lock:
             self._ended = True
             for connection in self._open:

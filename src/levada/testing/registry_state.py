@@ -28,7 +28,10 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A registered schema. Schemas that are equal in all parts have the same id."""
+    """A schema in the form in which the registry stores it. Schemas that are equal in all parts have the same id.
+
+    kind: AVRO, JSON or PROTOBUF. references: name, subject and version of each schema that it refers to.
+    """
 
     text: str
     kind: str
@@ -58,7 +61,7 @@ class Stored:
 
 @dataclass
 class Version:
-    """A version of a subject, with its schema."""
+    """A version of a subject, with the id of its schema. deleted: whether it was deleted softly."""
 
     number: int
     schema_id: int
@@ -80,7 +83,11 @@ class Call:
 
 @dataclass
 class RegistryState:
-    """The subjects, versions and schema ids of a registry, with the rules and error codes of Confluent's registry."""
+    """The subjects, versions and schema ids of a registry, with the rules and error codes of Confluent's registry.
+
+    levels, modes: compatibility levels and modes by subject; None stands for the registry. The methods with a Call raise Refusal. Versions
+    that were deleted softly are left out, unless a method has the query parameter `deleted` and it is true.
+    """
 
     ids: dict[int, Stored] = field(default_factory=dict)
     subjects: dict[str, list[Version]] = field(default_factory=dict)
@@ -88,7 +95,7 @@ class RegistryState:
     modes: dict[str | None, str] = field(default_factory=lambda: {None: "READWRITE"})
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-        """Execute a request; return the HTTP status and the JSON document of the answer."""
+        """Execute a request, or refuse it; return the HTTP status and the JSON document of the answer."""
         try:
             path = _qualified(path)
             for known, pattern, handle in ROUTES:
@@ -100,20 +107,20 @@ class RegistryState:
             return refusal.status, {"error_code": refusal.error_code, "message": refusal.message}
 
     def list_subjects(self, call: Call) -> list[str]:
-        """Return the names of the subjects."""
+        """Return the names of the subjects (query parameters subjectPrefix, deleted)."""
         prefix = call.query.get("subjectPrefix", "")
         return [name for name in sorted(self.subjects) if name.startswith(prefix) and self._versions(name, call.asks("deleted"))]
 
     def list_versions(self, call: Call) -> list[int]:
-        """Return the numbers of a subject's versions."""
+        """Return the numbers of a subject's versions (query parameter deleted)."""
         return [version.number for version in self._known(call.parts[0], call.asks("deleted"))]
 
     def get_version(self, call: Call) -> dict[str, Any]:
-        """Return one version of a subject."""
+        """Return one version of a subject (query parameter deleted)."""
         return self._said(call.parts[0], self._version(call.parts[0], call.parts[1], call.asks("deleted")))
 
     def get_latest_with_metadata(self, call: Call) -> dict[str, Any]:
-        """Return the latest version of a subject whose metadata have a property."""
+        """Return a subject's latest version with a property in its metadata (query parameters key, value, deleted)."""
         subject, wanted = call.parts[0], (call.query.get("key"), call.query.get("value"))
         for version in reversed(self._known(subject, call.asks("deleted"))):
             metadata = self.ids[version.schema_id].metadata or {}
@@ -126,7 +133,7 @@ class RegistryState:
         return sorted({".", *(name.split(":")[1] for name in self.subjects if name.startswith(":."))})
 
     def referenced_by(self, call: Call) -> list[int]:
-        """Return the ids of the schemas that refer to a version of a subject."""
+        """Return the ids of the schemas that refer to a version of a subject, which may be deleted softly."""
         subject, number = call.parts
         return sorted({user.schema_id for user in self._users(subject, self._version(subject, number, True))})
 
@@ -152,7 +159,9 @@ class RegistryState:
         return list(TYPES)
 
     def register(self, call: Call) -> dict[str, Any]:
-        """Register a schema in a subject, if the subject's compatibility level allows it. Returns the schema's id and GUID."""
+        """Register a schema in a subject, if the subject's mode and compatibility level allow it. Returns the schema's id and GUID. If the
+        subject has the schema already, no version is added.
+        """
         subject = call.parts[0]
         if self.modes.get(subject, self.modes[None]).startswith("READONLY"):
             raise Refusal(422, 42205, f"Subject {subject} is in read-only mode")
@@ -171,7 +180,7 @@ class RegistryState:
         return {"id": schema_id, "guid": stored.guid}
 
     def lookup(self, call: Call) -> dict[str, Any]:
-        """Return the version of a subject that has the schema in the request."""
+        """Return the version of a subject that has the schema in the request (query parameter deleted)."""
         subject = call.parts[0]
         self._known(subject, call.asks("deleted"))
         found = self._find(subject, self._read(call.body), deleted=call.asks("deleted"))
@@ -180,7 +189,9 @@ class RegistryState:
         return self._said(subject, found)
 
     def test_compatibility(self, call: Call) -> dict[str, Any]:
-        """Check whether a schema is compatible with one version of a subject, or with all versions that the subject's level requires."""
+        """Check whether a schema is compatible with one version of a subject or, without a version in the path, with all versions that the
+        subject's level requires (query parameter verbose: return the reasons).
+        """
         subject, *number = call.parts
         level = self.levels.get(subject, self.levels[None])
         stored = self._read(call.body)
@@ -192,7 +203,9 @@ class RegistryState:
         return {"is_compatible": not reasons, **({"messages": reasons} if call.asks("verbose") else {})}
 
     def delete_subject(self, call: Call) -> list[int]:
-        """Delete a subject; return its version numbers. A permanent deletion requires that the subject was deleted softly before."""
+        """Delete a subject; return the numbers of the versions that were deleted now. A permanent deletion (query parameter permanent)
+        requires that the subject was deleted softly before.
+        """
         subject = call.parts[0]
         if not self.subjects.get(subject):
             raise Refusal(404, 40401, f"Subject '{subject}' not found.")
@@ -208,7 +221,9 @@ class RegistryState:
         return [version.number for version in alive]
 
     def delete_version(self, call: Call) -> int:
-        """Delete a version of a subject; return its number. A permanent deletion requires that the version was deleted softly before."""
+        """Delete a version of a subject; return its number. A permanent deletion (query parameter permanent) requires that the version was
+        deleted softly before.
+        """
         subject, number = call.parts
         version = self._version(subject, number, True)
         if call.asks("permanent"):
@@ -222,11 +237,13 @@ class RegistryState:
         return version.number
 
     def get_level(self, call: Call) -> dict[str, str]:
-        """Return the compatibility level of a subject, or that of the registry."""
+        """Return the compatibility level of the registry, or that of the subject in the path. A subject without a level of its own is
+        refused unless the query parameter defaultToGlobal is true.
+        """
         return {"compatibilityLevel": _setting(self.levels, call, 40408, "subject-level compatibility")}
 
     def set_level(self, call: Call) -> dict[str, str]:
-        """Set the compatibility level of a subject, or that of the registry."""
+        """Set the compatibility level of the registry, or that of the subject in the path."""
         level = str(call.body.get("compatibility")).upper()
         if level not in LEVELS:
             raise Refusal(422, 42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}")
@@ -234,15 +251,17 @@ class RegistryState:
         return {"compatibility": level}
 
     def delete_level(self, call: Call) -> dict[str, str]:
-        """Remove the compatibility level of a subject, so that the registry's level applies."""
+        """Remove and return the compatibility level of a subject, so that the registry's level applies."""
         return {"compatibilityLevel": _forget(self.levels, call, 40408, "subject-level compatibility")}
 
     def get_mode(self, call: Call) -> dict[str, str]:
-        """Return the mode of a subject, or that of the registry."""
+        """Return the mode of the registry, or that of the subject in the path. A subject without a mode of its own is refused unless the
+        query parameter defaultToGlobal is true.
+        """
         return {"mode": _setting(self.modes, call, 40409, "subject-level mode")}
 
     def set_mode(self, call: Call) -> dict[str, str]:
-        """Set the mode of a subject, or that of the registry."""
+        """Set the mode of the registry, or that of the subject in the path."""
         mode = str(call.body.get("mode")).upper()
         if mode not in MODES:
             raise Refusal(422, 42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
@@ -250,7 +269,7 @@ class RegistryState:
         return {"mode": mode}
 
     def delete_mode(self, call: Call) -> dict[str, str]:
-        """Remove the mode of a subject, so that the registry's mode applies."""
+        """Remove and return the mode of a subject, so that the registry's mode applies."""
         return {"mode": _forget(self.modes, call, 40409, "subject-level mode")}
 
     def _alive(self) -> Iterator[tuple[str, Version]]:
@@ -349,8 +368,8 @@ class RegistryState:
 
 
 def _canonical(text: str, kind: str) -> str:
-    """Return the text of a schema without meaningless white space. A registry stores, compares and returns the text in this form. kind: the
-    type of the schema.
+    """Return the text of a schema in the form in which a registry stores, compares and returns it: without meaningless white space, and a
+    primitive Avro type as its name only. Protobuf is unchanged. kind: the type of the schema. Raises ValueError for text that is not JSON.
     """
     if kind == "PROTOBUF":
         return text
@@ -361,7 +380,9 @@ def _canonical(text: str, kind: str) -> str:
 
 
 def _qualified(path: str) -> str:
-    """Return a path of a context, /contexts/.test/subjects/a, as one of its subject, /subjects/:.test:a."""
+    """Translate a path with a context, such as /contexts/.test/subjects/a, to a path with a qualified subject, /subjects/:.test:a. Other
+    paths are unchanged.
+    """
     if (found := re.fullmatch(r"/contexts/([^/]+)(/.+)", path)) is None:
         return path
     context, rest = found.groups()

@@ -51,7 +51,9 @@ class SimServer(Protocol):
 
 @dataclass(slots=True)
 class _ResponseFault:
-    """A fault of the nth response of an API from now on. delay_ms: the additional delay; None if the response is lost."""
+    """A fault of the nth response of an API after the fault was added. api: None for any API. delay_ms: the additional delay; None if the
+    response is lost. seen: the number of responses of the API since then.
+    """
 
     api: str | None
     nth: int
@@ -68,7 +70,8 @@ class _ResponseFault:
 @dataclass(slots=True)
 class _Link:
     """A connection between a client and a server. server_id: the connection's id at the server. silent: whether no more bytes are delivered
-    to the client.
+    to the client. asked: the correlation ids and APIs of the requests without a response. arrives_ms: the time of the last delivery in each
+    direction.
     """
 
     client: SimSelectable
@@ -86,6 +89,7 @@ class SimNetwork:
     """A simulated network: its servers, connections and bytes in flight.
 
     latency_ms: the shortest and the longest delay of a delivery, in ms. chunk_bytes: the most bytes that a client receives at once.
+    connections_made: the time in ms and the address of each attempt to connect.
     """
 
     def __init__(self, random: Random, now_ms: Callable[[], int], latency_ms: tuple[int, int] = (1, 1)) -> None:
@@ -127,7 +131,9 @@ class SimNetwork:
         self._faults.append(_ResponseFault(api, nth, ms))
 
     def disconnect(self, host: str, port: int) -> None:
-        """Break all connections to an address. New connections are still accepted."""
+        """Break all connections to an address. New connections are still accepted. Clients do not notice it on connections that
+        drop_response() or blackhole() has made silent.
+        """
         for link in [link for link in self._links.values() if link.address == (host, port)]:
             self._break(link, Ending.RESET)
 
@@ -143,7 +149,7 @@ class SimNetwork:
 
     def blackhole(self, host: str, port: int) -> None:
         """Lose all bytes to and from an address until start(). Connections are not closed, but a client gets no more bytes on those that
-        exist, not even after start().
+        exist, not even after start(). A connection that is begun meanwhile is never established.
         """
         self._blackholes.add((host, port))
         for link in self._links.values():
@@ -152,7 +158,7 @@ class SimNetwork:
     # Time
 
     def next_ms(self) -> int:
-        """Return the time of the next delivery in ms."""
+        """Return the time of the next delivery in ms, NEVER_MS if there is none."""
         return self._wire[0][0] if self._wire else NEVER_MS
 
     def deliver_due(self) -> bool:
@@ -204,7 +210,7 @@ class SimNetwork:
             link.client.opened(link)
 
     def send(self, link: _Link, data: bytes) -> None:
-        """Send a request to the server."""
+        """Send a request to the server. It is lost if the address is a blackhole, or if the connection breaks before it arrives."""
         if link.address not in self._blackholes:
             self._schedule(link, "up", lambda: self._arrived(link, data))
 
@@ -250,7 +256,9 @@ class SimNetwork:
         return ""
 
     def _fault_delay_ms(self, api: str) -> int | None:
-        """Return the additional delay for the next response of an API, in ms; None if the response is to be lost."""
+        """Count a response of an API for all faults, and remove the faults that apply to it. Returns its additional delay in ms, None if it
+        is to be lost.
+        """
         hits = [fault for fault in self._faults if fault.hits(api)]
         self._faults = [fault for fault in self._faults if fault not in hits]
         if any(fault.delay_ms is None for fault in hits):
@@ -296,15 +304,14 @@ class SimSelectable:
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
     def ending_if_late(self, conn_id: ConnId) -> Ending:
-        """Return the reason with which a connection ends that is not established in time. It is always the same, because DNS and TLS are
-        not simulated.
-        """
+        """Return CONNECT_TIMED_OUT, the ending of every connection that is not established in time: DNS and TLS are not simulated."""
         return Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
-        """Send a frame; return whether it was sent completely. If not, process() reports it later.
+        """Send a frame; return whether it was sent completely. If not, process() reports it as sent later or, if the connection has ended,
+        reports only the end.
 
-        Raises IllegalStateError while the previous frame has not been reported as sent.
+        Raises IllegalStateError if the connection is not open, and while the previous frame has not been reported as sent.
         """
         if conn_id in self._endings:
             return False
@@ -334,8 +341,8 @@ class SimSelectable:
         """Do nothing: the simulation advances time."""
 
     def process(self, ready: None, now_ms: int) -> NetEvents:
-        """Return the events since the last call. At most one received frame per connection is returned; the others follow in
-        later calls.
+        """Return the events since the last call. At most one received frame per connection is returned; the others, and then the end of the
+        connection, follow in later calls.
         """
         events, self._events = self._events, NetEvents()
         for conn_id, frames in self._staged.items():
@@ -371,7 +378,9 @@ class SimSelectable:
             self._events.connected.append(link.conn_id)
 
     def arrived(self, link: _Link, data: bytes, chunk_bytes: int) -> None:
-        """Store bytes that have arrived. The network calls it. chunk_bytes: the most bytes that are read at once."""
+        """Store the frames in bytes that have arrived; if the bytes are not valid frames, the connection is lost. The network calls it.
+        chunk_bytes: the most bytes that are read at once.
+        """
         if self._links.get(link.conn_id) is not link:
             return
         try:

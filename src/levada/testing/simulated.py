@@ -64,11 +64,13 @@ class SimulatedKafka:
         self.simulation.advance(round(seconds * 1000))
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
-        """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
+        """Create a topic and return its id. partitions: by default the broker setting num_partitions. config: settings of the topic by
+        Kafka's names. Raises BrokerError or ConfigError with the reason.
+        """
         return self.node.create_topic(name, partitions, config).id
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises UnknownTopicOrPartitionError."""
+        """Delete a topic and its records. Raises UnknownTopicOrPartitionError."""
         self.node.delete_topic(name)
 
     def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:

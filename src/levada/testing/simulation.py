@@ -45,17 +45,21 @@ T = TypeVar("T")
 
 START_MS = 1_000_000
 EPOCH_MS = 1_700_000_000_000
-"""Milliseconds since the epoch when virtual time is 0."""
+"""What the wall clock shows at virtual time 0, in ms since the epoch."""
 
 LONGEST_WAIT_MS = 24 * 3_600_000
-"""The time limit, in ms, of a wait without a timeout."""
+"""The most virtual time that a call waits, in ms, also without a timeout."""
 
 MAX_ROUNDS = 10_000
 """The most rounds at one virtual time. More are treated as a busy loop, which is an error."""
 
 
 class Simulation:
-    """A simulation of clients in virtual time, in one thread. network: the simulated network, to which servers and faults are added."""
+    """A simulation of clients in virtual time, in one thread. At the end of its `with` block, all clients are closed without waiting.
+
+    seed: the same seed gives the same run. latency_ms: the shortest and the longest delay of a delivery. network: the simulated network, to
+    which servers and faults are added.
+    """
 
     def __init__(self, seed: int = 0, latency_ms: tuple[int, int] = (1, 1)) -> None:
         self.seed = seed
@@ -217,18 +221,18 @@ class SimDriver:
         self._was_called = True
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """Do nothing: a simulation has no signals."""
+        """Return a context that does nothing: a simulation does not delay signal handlers."""
         return nullcontext()
 
     def user_code(self) -> AbstractContextManager[object]:
-        """Do nothing: a simulation has no signals."""
+        """Return a context that does nothing: a simulation does not delay signal handlers."""
         return nullcontext()
 
     def run_handlers(self) -> None:
-        """Do nothing: a simulation has no signals."""
+        """Do nothing: a simulation does not delay signal handlers."""
 
     def is_within(self) -> bool:
-        """Return False: only the simulation calls step(), never the client itself."""
+        """Return False: in a simulation, code of the program runs only between the engine's steps."""
         return False
 
     def look(self) -> None:
@@ -236,7 +240,11 @@ class SimDriver:
         self._was_called = True
 
     def change(self, change: Callable[[int], T]) -> T:
-        """Call a function that changes the engine, and return its result. change: gets the present virtual time in ms."""
+        """Call a function that changes the engine, and return its result. The engine acts on the change in the next step(). Raises
+        ClosedError after close().
+
+        change: gets the present virtual time in ms.
+        """
         self.check_usable()
         self._was_called = True
         return change(self.now_ms())
@@ -270,12 +278,13 @@ class SimDriver:
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Let virtual time pass until a promise is settled; return its value or raise its error.
 
-        timeout_s: the maximum time in seconds, None for no limit. what: the name of the operation for the timeout's message.
+        timeout_s: the maximum time in seconds, None for no limit. what: the name of the operation for the timeout's message. Raises
+        TimeoutError, or its subclass BootstrapError if no broker was ever reached.
         """
         return self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow to its end; return its value or raise its error. timeout_s: the maximum time in seconds, None for no limit."""
+        """Run a flow on the engine to its end, and return or raise as wait() does. The arguments are those of wait()."""
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
@@ -283,7 +292,7 @@ class SimDriver:
         self._abandoned = self._was_called = True
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Close the engine and leave the simulation."""
+        """Close the engine, call its deferred callbacks, and leave the simulation. Further calls have no effect. timeout_s: not used."""
         if not self._closed:
             self._closed = True
             self._engine.close(self.now_ms(), closed)
@@ -292,7 +301,10 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """Pass the network's events to the engine and advance it, if there is work. Returns when the next step is due, in ms."""
+        """Pass the network's events to the engine, advance it and call its deferred callbacks, if there is work; after abandon(), close.
+
+        Returns when the next step is due, in ms; NEVER_MS if there is none.
+        """
         if not self.is_due:
             return self._due_ms
         if self._abandoned:

@@ -28,7 +28,7 @@ _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @dataclass(frozen=True)
 class TokenAnswer:
-    """A response that the token endpoint is to send instead of a token.
+    """A response of the token endpoint, for example one that a test wants instead of a token.
 
     delay_s: the seconds before the response is sent. trickle: whether to send the body byte by byte, with a pause before each byte; delay_s
     is then ignored.
@@ -44,7 +44,8 @@ class TokenAnswer:
 class TokenIssuer:
     """Issues signed tokens, and has the public key with which brokers validate them.
 
-    lifetime_s: the lifetime of each token in seconds. issued: the number of tokens issued so far.
+    lifetime_s: the lifetime of each token in seconds. issuer, audience: the claims iss and aud of each token. issued: the number of tokens
+    issued so far. Raises ConfigError if PyJWT or cryptography is not installed.
     """
 
     def __init__(self, *, lifetime_s: float = 3600.0, issuer: str = "https://issuer.test", audience: str = "kafka") -> None:
@@ -74,7 +75,7 @@ class TokenIssuer:
         return json.dumps({"keys": [{**key, "kid": _KEY_ID, "alg": _ALGORITHM, "use": "sig"}]})
 
     def validator(self) -> ValidateToken:
-        """Return a function for EmbeddedKafka(oauth=...) that accepts only tokens of this issuer."""
+        """Return a function for EmbeddedKafka(oauth=...) that accepts only tokens of this issuer for its audience."""
         return jwks_validator(self.jwks, issuer=self.issuer, audience=self.audience)
 
 
@@ -86,7 +87,8 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
     clients: client ids with their secrets. A client gets tokens for itself. trusted_key: a public key in PEM. An assertion that is signed
     with its private key gets a token for its subject. ssl_context: for https://. Without it levada's clients need permission for the
-    address (levada.oauth.allow_token_endpoints). answers: the next answers instead of tokens. forms: the forms of all requests so far.
+    address (levada.oauth.allow_token_endpoints). Other arguments are those of TokenIssuer. answers: the next answers instead of tokens.
+    forms: the forms of all requests so far.
     """
 
     def __init__(
@@ -121,8 +123,8 @@ class EmbeddedTokenEndpoint(TokenIssuer):
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}/token"
 
     def settings_for(self, client: str) -> dict[str, Any]:
-        """Return the settings of a Kafka client that logs in with a token of this endpoint. client: the client id. Raises KeyError if it is
-        unknown.
+        """Return the settings of a Kafka client that logs in with tokens of this endpoint, without security_protocol and addresses. client:
+        the client id. Raises KeyError if it is unknown.
         """
         return {
             "sasl_mechanism": "OAUTHBEARER",
@@ -132,7 +134,9 @@ class EmbeddedTokenEndpoint(TokenIssuer):
         }
 
     def respond(self, authorization: str, form: dict[str, str]) -> TokenAnswer:
-        """Return the response to one request. authorization: the request's Authorization header. The server's threads call it."""
+        """Add a request to `forms` and return its response: the next of `answers` if there are any, otherwise a token, or status 401 if the
+        client is unknown. authorization: the request's Authorization header. The server's threads call it.
+        """
         self.forms.append(form)
         if self.answers:
             return self.answers.popleft()
@@ -154,10 +158,11 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
 
 def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None = None) -> ValidateToken:
-    """Return a function that validates tokens with the keys of a JSON web key set, and returns a token's user and expiry. Raises
-    ConfigError.
+    """Return a function that validates tokens with the keys of a JSON web key set. It returns a token's user and expiry; it raises
+    SaslError for a token that is not valid.
 
-    issuer, audience: the required values of the claims iss and aud, None if a token need not have the claim.
+    issuer: the required claim iss, None for any. audience: the required claim aud; with None, tokens with this claim are refused. Raises
+    ConfigError if PyJWT is not installed.
     """
     try:
         import jwt
@@ -182,7 +187,7 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with one thread for each connection. At the end of the `with` block it waits until all threads have ended."""
+    """An HTTP server with one thread for each connection. server_close() waits until all threads have ended."""
 
     daemon_threads = False
 
@@ -209,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Answer a request for a token: with the next of `answers` or, if there are none, with a token."""
+        """Send what EmbeddedTokenEndpoint.respond() returns."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = self.server.endpoint.respond(self.headers.get("Authorization") or "", dict(parse_qsl(body.decode())))
         if not answer.trickle:

@@ -18,7 +18,7 @@ LATE_MS: Final = 1000
 
 
 def lost(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K1: find acknowledged records that are missing in the log, and records in the log that readers did not get although they are in no
+    """K1: find acknowledged records that are missing in the log, or that the committed reader did not return although they are in no
     transaction or in a committed one.
     """
     in_log = {found.value: found for found in reads.log}
@@ -33,7 +33,7 @@ def lost(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K2: find values that are in the log twice, or that a consumer got twice."""
+    """K2: find values that are in the log more than once, or that the committed reader returned more than once."""
     for who, read in (("the log", reads.log), ("the committed reader", reads.committed)):
         places: dict[int, list[Found]] = defaultdict(list)
         for found in read:
@@ -45,8 +45,8 @@ def duplicate(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K3: find records of one process that are in a partition in another order than they were sent. Only the first pair of each partition
-    is reported.
+    """K3: find records of one process that are in a partition in another order than they were sent. Only the first pair of each process and
+    partition is reported.
     """
     for (process, tp), sent in _first_copies(reads.log).items():
         pair = next(((before, after) for before, after in pairwise(sent) if after.value < before.value), None)
@@ -56,8 +56,8 @@ def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def inconsistent(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K4: find offsets at which two sources have different values, values that nobody sent, and records that are not where they were sent
-    to or acknowledged.
+    """K4: find offsets at which two sources have different values, values in the log that nobody sent, and records in another place than
+    the one to which they were sent, or at which they were acknowledged.
     """
     said: dict[tuple[TopicPartition, int], dict[int, str]] = defaultdict(dict)
     for who, found in _sources(ledger, reads):
@@ -88,8 +88,8 @@ def _misplaced(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def aborted_read(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K5: find records in the log that certainly failed, and records that a reader got although their transaction certainly was not
-    committed.
+    """K5: find records in the log whose sending certainly failed, and records that a reader got although their transaction certainly was
+    not committed.
     """
     for found in reads.log:
         send = ledger.sends.get(found.value)
@@ -115,8 +115,8 @@ def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def torn(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K7: find transactions of which readers got some records but not all. In a committed transaction, records that failed before the
-    commit count as missing, too.
+    """K7: find transactions of which the committed reader returned some records but not all. Records that were not acknowledged count only
+    if the transaction was committed.
     """
     delivered = {found.value for found in reads.committed}
     for transaction in ledger.transactions.values():
@@ -131,8 +131,8 @@ def torn(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K12: find operations that exceeded their time limit, or that never ended although their process was closed or went on for a long
-    time.
+    """K12: find operations that took longer than their time limit, or that have no end although their process was closed or, if it was not
+    killed, the run went on for longer than the limit.
     """
     closed = {event.process: event.at_ms for event in ledger.processes if event.type is Type.OK}
     for operation in ledger.operations:
@@ -150,8 +150,8 @@ def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def process_grew(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K13: find processes that used more memory than their limit, or had more threads, tasks or file descriptors after the close than
-    before.
+    """K13: find processes that used more memory than their limit, or had more threads, tasks or file descriptors after they closed their
+    clients than before they created them.
     """
     before: dict[int, Mapping[str, int]] = {}
     for event in ledger.processes:

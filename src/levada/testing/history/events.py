@@ -145,18 +145,18 @@ Writer: TypeAlias = Callable[[Event], object]
 
 def value_of(process: int, number: int) -> int:
     """Return the value of the record that a process sends as its n-th one. Values are unique in a run and ascend in the order in which the
-    process sends.
+    process sends. number: n, from 1. Numbers of transactions are made in the same way.
     """
     return process << _SEQUENCE_BITS | number
 
 
 def process_of(value: int) -> int:
-    """Return the number of the process that sent a value."""
+    """Return the number of the process that sent a value or began a transaction."""
     return value >> _SEQUENCE_BITS
 
 
 def name_of(value: int) -> str:
-    """Return a value in readable form, as "process:number"."""
+    """Return a value, or the number of a transaction, in readable form, as "process:number"."""
     return f"{process_of(value)}:{value & ((1 << _SEQUENCE_BITS) - 1)}"
 
 
@@ -188,14 +188,16 @@ class HistoryFile:
 
 
 class History(NamedTuple):
-    """All events of a run, in the order of their times. torn: the number of incomplete lines; each killed process can leave at most one."""
+    """All events of a run, in the order of their times. torn: the number of lines that are not events; each killed process can leave at
+    most one, which is incomplete.
+    """
 
     events: tuple[Event, ...]
     torn: int = 0
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
-        """Return the history of these events."""
+        """Return the history of these events, which may be in any order."""
         return cls(tuple(sorted(events, key=lambda event: event.at_ms)))
 
     def from_its_start(self) -> History:
@@ -205,7 +207,7 @@ class History(NamedTuple):
 
     @classmethod
     def read(cls, *paths: str | os.PathLike[str]) -> History:
-        """Read the files of a run. Raises OSError."""
+        """Read the files of a run. Raises OSError if a file cannot be read."""
         events: list[Event] = []
         torn = 0
         for line in _lines(paths):

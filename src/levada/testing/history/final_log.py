@@ -33,9 +33,9 @@ def read_log(
     """Return all records in the topics' logs up to the high watermark, in the order of the logs. Records of aborted transactions are
     included.
 
-    All records must be from a RecordingProducer. timeout: the seconds after which to give up if a partition makes no progress. pause: a
-    function that waits for some seconds between attempts. Raises TimeoutError, ValueError for records that are not from a
-    RecordingProducer, and CorruptRecordError for a batch with a wrong checksum.
+    All records must be from a recording producer. timeout: for how many seconds to repeat a request that fails, without the time that the
+    requests take. pause: a function that waits for some seconds between attempts. Raises TimeoutError when this time is over, ValueError
+    for records that are not from a recording producer, and CorruptRecordError for a batch with a wrong checksum.
     """
     if isinstance(topics, str):
         raise TypeError(f"expected a list of topics, got {topics!r}; write [{topics!r}]")

@@ -21,11 +21,10 @@ from levada.types import TopicPartition
 
 
 def skipped(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K8: find records that a poll has skipped, and offsets that were committed although a record before them was not delivered to any
-    member, or no record was made from it.
+    """K8: find records that a poll has skipped; offsets that were committed although a record before them was not delivered to any member;
+    and, if the run makes records from others, offsets that a transaction committed although no record was made from a record before them.
 
-    If an offset is committed before its group has a recorded member, the group begins there, and records before it need not be delivered. A
-    group without any recorded member is checked only if records were made from its records.
+    If an offset is committed before its group has a recorded member, the group begins there, and records before it need not be delivered.
     """
     there = _by_partition(reads.committed)
     offsets = {tp: [found.offset for found in found_there] for tp, found_there in there.items()}
@@ -82,7 +81,7 @@ def _committed_unmade(ledger: Ledger, reads: FinalReads, tp: TopicPartition, com
 
 
 def backwards(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K9: find records that a member got although it had already got the same or a higher offset since it has the partition."""
+    """K9: find records that a member got directly after a record with the same or a higher offset, while it kept the partition."""
     for tenure in ledger.groups.tenures:
         for before, after in pairwise(tenure.reads):
             if after.found.offset <= before.found.offset:

@@ -63,8 +63,8 @@ class Transaction:
 
     @property
     def decision(self) -> Decision:
-        """The outcome of the transaction, from its commits and aborts. If no commit was requested, the transaction certainly was not
-        committed.
+        """The outcome of the transaction, from its commits and aborts. If no commit was requested, or if all of them certainly failed, the
+        transaction was not committed.
         """
         commits = {commit.outcome for commit in self.commits}
         if Type.OK in commits:
@@ -79,10 +79,11 @@ class Transaction:
 
 
 class Ledger:
-    """The operations in a history, indexed for the checks.
+    """The operations in a history, indexed for the checks. Raises ValueError for an end without a beginning, and for a value sent twice.
 
-    groups: the events of consumer groups. sends: the sends by value. transactions: the transactions by number. crashed: the numbers of
-    killed processes. polls, faults, processes: the events POLL, FAULT and PROCESS, in order of time.
+    groups: the events of consumer groups. end_ms: the time of the last event. operations: SEND, BEGIN, COMMIT and ABORT. sends: the sends
+    by value. transactions: the transactions by number. crashed: the numbers of killed processes. polls, faults, processes: the events POLL,
+    FAULT and PROCESS, in order of time.
     """
 
     def __init__(self, history: History) -> None:

@@ -18,9 +18,9 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
     """A blocking consumer of a group whose partitions, polls and commits are recorded in a history.
 
     It needs a recorder of its own. All members of a group have to write to the same file. Positions may be changed only by rewind(); any
-    other record that is skipped or read again is reported as a finding. commits_revoked: whether offsets are committed before partitions
-    are revoked. Commits of enable.auto.commit are recorded only if the program calls recorder.committed(). The caller has to close the
-    consumer.
+    other record that is skipped or read again is reported as a finding. instance_id: the consumer's group.instance.id. commits_revoked:
+    whether offsets are committed before partitions are revoked. Commits of enable.auto.commit are recorded only if the program calls
+    recorder.committed(). The caller has to close the consumer.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         self._commits_revoked = commits_revoked
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to topics, like KafkaConsumer.subscribe()."""
+        """Subscribe to topics, like KafkaConsumer.subscribe(), with this object as the rebalance listener."""
         self._consumer.subscribe(topics, self)
 
     def commit(self) -> None:
-        """Commit the offsets of all records that poll() returned. Raises the errors of KafkaConsumer.commit()."""
+        """Commit the offsets of all records that poll() returned, and record the commit. Raises the errors of KafkaConsumer.commit()."""
         with self.recorder.offsets(self._consumer.group_metadata().group_id, self._consumer.consumed_offsets()):
             self._consumer.commit()
 
@@ -55,7 +55,7 @@ class RecordingMember(RecordingConsumer, RebalanceListener):
         )  # fmt: skip
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Record the revoked partitions. If commits_revoked is True, commit the offsets before."""
+        """Record the revoked partitions. If commits_revoked is True, first commit as commit() does; its errors are raised."""
         try:
             if self._commits_revoked:
                 self.commit()

@@ -1,4 +1,4 @@
-"""Records a history while a program uses its clients: wrappers of producers in both APIs, and of blocking consumers."""
+"""Records a history while a program uses its clients: wrappers of blocking and asyncio producers, and of blocking consumers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CRC_BYTES: Final = 4
 HEAD_BYTES: Final = VALUE_BYTES + CRC_BYTES
 MOST_PROCESSES: Final = (1 << 23) - 1
 SEND_WITHIN_MS: Final = 180_000
-"""How long a record may take with default settings: max.block.ms plus delivery.timeout.ms."""
+"""How long a record may take with a producer's default settings: max.block.ms plus delivery.timeout.ms."""
 END_WITHIN_MS: Final = 60_000
-"""How long the end of a transaction may take with default settings: max.block.ms."""
+"""How long the beginning or the end of a transaction may take with a producer's default settings: max.block.ms."""
 
 _PROC_SELF: Final = Path("/proc/self")
 
@@ -44,16 +44,16 @@ def outcome_of(error: BaseException) -> Type:
 
 
 def outcome_of_call(error: BaseException) -> Type:
-    """Return the outcome of a call on a transaction that has failed, like outcome_of(). It is FAIL for TransactionAbortableError, because
-    nothing of the transaction will be committed.
+    """Return the outcome of a failed call on a transaction, like outcome_of(). It is FAIL for TransactionAbortableError, because nothing of
+    the transaction will be committed.
     """
     return Type.FAIL if isinstance(error, TransactionAbortableError) else outcome_of(error)
 
 
 def found_in(records: Iterable[AnyRecord]) -> list[Found]:
-    """Return the values and offsets of records that were returned by a poll() or a scan().
+    """Return the places and recorded values of records that poll() or scan() returned.
 
-    Raises ValueError for a record that is not from a RecordingProducer.
+    Raises ValueError for a record that is not from a recording producer.
     """
     return [Found(record.topic, record.partition, record.offset, value_in(record.value)) for record in records]
 
@@ -70,7 +70,7 @@ def recorded(value: int, payload: bytes = b"") -> bytes:
 
 
 def value_in(data: Any) -> int:
-    """Return the value in bytes that recorded() has returned. Raises ValueError for other bytes."""
+    """Return the value that recorded() has put into these bytes. Raises ValueError for None and for bytes that are not from recorded()."""
     number = b"" if data is None else bytes(data[:VALUE_BYTES])
     if len(number) < VALUE_BYTES or data[VALUE_BYTES:HEAD_BYTES] != crc32(number).to_bytes(CRC_BYTES, "big"):
         raise ValueError(f"nobody recorded this: a recorded value begins with a number of 8 bytes and its checksum of 4, got {data!r:.80}")
@@ -94,7 +94,8 @@ def process_figures() -> dict[str, int]:
 class Recorder:
     """Writes the events of one process to a history.
 
-    process: a number from 1 to 8388607, unique in the run. now_ms: a clock that all processes of the run share.
+    write: the function that takes the events, such as the write method of a HistoryFile. process: a number from 1 to 8388607, unique in the
+    run. now_ms: a clock that all processes of the run share.
     """
 
     def __init__(self, write: Writer, process: int, *, now_ms: Callable[[], int] = monotonic_ms) -> None:
@@ -108,7 +109,7 @@ class Recorder:
         self._commits = count(1)
 
     def tell(self, op: Op, kind: Type, **fields: Any) -> None:
-        """Write an event with the present time. fields: other fields of Event."""
+        """Write an event with the present time. fields: other fields of Event; the process is by default that of the recorder."""
         self._write(Event(self._now_ms(), fields.pop("process", self.process), op, kind, **fields))
 
     def fault(self, name: str, *, mended: bool = False) -> None:
@@ -120,7 +121,9 @@ class Recorder:
         self.tell(Op.CRASH, Type.OK, process=process)
 
     def opened(self, **figures: int) -> None:
-        """Record figures of this process, before its clients are created. rss_bound_bytes: the most memory that the process may use."""
+        """Record figures of this process, before its clients are created. figures: for example rss_bound_bytes, the most memory that the
+        process may use.
+        """
         self.tell(Op.PROCESS, Type.INVOKE, figures={**process_figures(), **figures})
 
     def closed(self, **figures: int) -> None:
@@ -134,10 +137,11 @@ class Recorder:
     def sending(
         self, topic: str, partition: int | None, transaction: int, within_ms: int, source: int = UNKNOWN
     ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
-        """Record that a record is about to be sent. Returns the record's value, and a function to be called with its metadata or its error.
+        """Record that a record is about to be sent. Returns the record's value, and a function to be called with its metadata or its error;
+        two Nones mean that the outcome is unknown.
 
-        transaction: the number of the transaction, or UNKNOWN. within_ms: the time limit for the delivery. source: the value of the record
-        from which this record was made.
+        partition: None if it is not chosen yet. transaction: the number of the transaction, UNKNOWN if there is none. within_ms: the time
+        limit for the delivery. source: the value of the record from which this record was made, UNKNOWN if there is none.
         """
         value = value_of(self.process, next(self._values))
         where = {"value": value, "transaction": transaction, "topic": topic}
@@ -154,8 +158,8 @@ class Recorder:
 
     @contextmanager
     def operation(self, op: Op, transaction: int, within_ms: int) -> Iterator[None]:
-        """Record the beginning and the end of an operation, which runs in the `with` block. If an exception leaves the block, the operation
-        has failed or its outcome is unknown.
+        """Record the beginning and the end of an operation, which runs in the `with` block. If an exception leaves the block, the outcome
+        is that of outcome_of_call().
 
         within_ms: the time limit of the operation.
         """
@@ -222,9 +226,9 @@ class RecordingProducer(_Recording):
     """A blocking producer whose records and transactions are recorded in a history.
 
     To record a service that reads, writes and commits offsets, give it this object in place of its producer. Each thread needs an object of
-    its own, because a history has the order in which one thread sends. The producer must have no serializers. send_within_ms: the time
-    limit for a record, max.block.ms + delivery.timeout.ms. end_within_ms: the time limit for a commit or an abort, max.block.ms. The caller
-    has to close the producer.
+    its own, with its own recorder, because a history has the order in which one thread sends. The producer must have no serializers.
+    send_within_ms: the time limit for a record, max.block.ms + delivery.timeout.ms. end_within_ms: the time limit for the beginning, commit
+    or abort of a transaction, max.block.ms. The caller has to close the producer.
     """
 
     def __init__(
@@ -241,8 +245,8 @@ class RecordingProducer(_Recording):
     def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> Delivery:
-        """Send a record with the next value, which takes 12 bytes before `payload`, like KafkaProducer.send(). source: the value of the
-        record from which this record is made.
+        """Send a record like KafkaProducer.send(), and record it. In the record, 12 bytes with the next value stand before `payload`.
+        source: the value of the record from which this record is made, UNKNOWN if there is none.
         """
         value, ended = self._sending(topic, partition, source)
         try:
@@ -281,8 +285,8 @@ class RecordingProducer(_Recording):
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begin a transaction of a producer after init_transactions(). At the end of the `with` block it is committed, or aborted if an
-        exception leaves the block.
+        """Begin a transaction; the program must have called init_transactions() of the producer. At the end of the `with` block the
+        transaction is committed. It is aborted if an exception leaves the block or the commit fails.
         """
         self.begin_transaction()
         try:
@@ -297,8 +301,8 @@ class RecordingProducer(_Recording):
 
 
 class AsyncRecordingProducer(_Recording):
-    """An asyncio producer whose records and transactions are recorded in a history, like RecordingProducer. Each task needs an object of
-    its own.
+    """An asyncio producer whose records and transactions are recorded in a history, like RecordingProducer. Each task needs an object and a
+    recorder of its own.
     """
 
     def __init__(
@@ -315,7 +319,7 @@ class AsyncRecordingProducer(_Recording):
     async def send(
         self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
     ) -> AsyncDelivery:
-        """Send a record with the next value, like RecordingProducer.send()."""
+        """Send a record and record it, like RecordingProducer.send()."""
         value, ended = self._sending(topic, partition, source)
         try:
             sent: AsyncDelivery = await self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
@@ -344,14 +348,14 @@ class AsyncRecordingProducer(_Recording):
         await self._producer.flush(timeout)
 
     async def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """Commit offsets in the transaction, like RecordingProducer.send_offsets_to_transaction()."""
+        """Commit offsets in the transaction, like KafkaProducer.send_offsets_to_transaction(), and record them."""
         with self._committing(offsets, group):
             await self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Begin a transaction of a producer after init_transactions(). At the end of the block it is committed, or aborted if an exception
-        leaves the block.
+        """Begin a transaction; the program must have called init_transactions() of the producer. At the end of the `async with` block the
+        transaction is committed. It is aborted if an exception leaves the block or the commit fails.
         """
         await self.begin_transaction()
         try:
@@ -366,15 +370,19 @@ class AsyncRecordingProducer(_Recording):
 
 
 class RecordingConsumer:
-    """A blocking read_committed consumer whose polls are recorded in a history."""
+    """A blocking consumer; the records that it polls are recorded in a history. It needs isolation.level=read_committed and no
+    deserializers.
+    """
 
     def __init__(self, consumer: KafkaConsumer[Any, Any], recorder: Recorder) -> None:
         self.recorder = recorder
         self._consumer = consumer
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Found]:
-        """Poll, and return the values and offsets of the records. Raises the errors of KafkaConsumer.poll(), and ValueError for a record
-        that is not from a RecordingProducer.
+        """Poll like KafkaConsumer.poll(), record the records, and return their places and values. An empty poll is not recorded.
+
+        Raises the errors of KafkaConsumer.poll(), and ValueError for a record that is not from a recording producer; nothing is recorded
+        then.
         """
         found = found_in(self._consumer.poll(timeout, max_records))
         if found:

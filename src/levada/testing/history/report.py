@@ -20,11 +20,11 @@ _SHOWN = 5
 class Report(NamedTuple):
     """The result of all checks of a run.
 
-    sends, transactions: how many there are with each outcome. records: the number of records in the logs. longest_gap_ms: the longest time
-    between two acknowledgements of the run. longest_gaps_ms: the same for each partition. recovery_ms: for each fault that was removed, its
-    name and the time from its removal to the next acknowledgement, None if there is no later acknowledgement. figures: for resources such
-    as rss_bytes the largest value of any process, for counters such as retries the sum of all processes. torn: the number of incomplete
-    lines in the history.
+    sends, transactions: their numbers by outcome. records: the number of records in the logs. longest_gap_ms: the longest time between two
+    successive acknowledgements of the run, 0 if there are fewer than two. longest_gaps_ms: the same for each partition. recovery_ms: for
+    each fault that was removed, its name and the time from its removal to the next acknowledgement, None if there is no later
+    acknowledgement. figures: for resources such as rss_bytes the largest value of any process, for counters such as retries the sum of all
+    processes. torn: the number of incomplete lines in the history.
     """
 
     findings: tuple[Finding, ...]
