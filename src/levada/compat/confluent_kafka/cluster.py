@@ -58,7 +58,7 @@ class TopicMetadata:
 
 
 class ClusterMetadata:
-    """The cluster. brokers: by id. topics: by name."""
+    """The cluster. controller_id: -1 if unknown. brokers: by id. topics: by name. orig_broker_id, orig_broker_name: here the controller."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -76,14 +76,14 @@ class ClusterMetadata:
 
 
 class Cluster:
-    """Describes the cluster to a Producer or Consumer, with an admin client that is made when it is first needed."""
+    """Describes the cluster for a client, with an admin client that is made when it is first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._admin: KafkaAdmin | None = None
 
     def admin(self) -> KafkaAdmin:
-        """Return the admin client."""
+        """Return the admin client; make it if there is none. Raises KafkaException for settings that levada refuses."""
         if self._admin is None:
             try:
                 self._admin = KafkaAdmin(self._settings)
@@ -97,7 +97,9 @@ class Cluster:
             self._admin.close()
 
     def list_topics(self, topic: str | None, timeout: float | None) -> ClusterMetadata:
-        """Describe the brokers, and one topic or all."""
+        """Describe the brokers, and one topic, or all if topic is None. timeout: seconds for each of up to three requests; None or negative
+        for levada's default.
+        """
         admin, limit = self.admin(), seconds(timeout)
         with raising_kafka_exceptions("Failed to get metadata"):
             found = admin.describe_cluster(timeout=limit)
@@ -117,7 +119,7 @@ class Cluster:
         return metadata
 
     def cluster_id(self, timeout: float | None) -> str | None:
-        """Return the id of the cluster."""
+        """Return the id of the cluster. timeout: seconds; None or negative for levada's default."""
         admin = self.admin()
         with raising_kafka_exceptions("Failed to get the cluster id"):
             return admin.describe_cluster(timeout=seconds(timeout)).cluster_id

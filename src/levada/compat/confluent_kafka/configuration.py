@@ -1,7 +1,8 @@
 """Settings of librdkafka become settings of levada, or raise KafkaException with advice.
 
-A setting is one of four kinds: this package itself acts on it (_OWN); its unit or meaning is converted (_CONVERTED); it has no effect here
-(NO_EFFECT, listed in docs/MIGRATING.md); or levada reads it under the same name. Levada refuses every other name, and says what to use.
+Settings of another kind of client are ignored with a warning. Every other setting is one of four kinds: this package itself acts on it
+(_OWN); its unit or meaning is converted (_CONVERTED); it has no effect here (NO_EFFECT, listed in docs/MIGRATING.md); or levada reads it
+under the same name. Levada refuses every other name, and says what to use.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ _OF_CONSUMERS: Final = frozenset(
         "session.timeout.ms",
     }
 )
-"""Settings of one kind of client. The others ignore them with a warning, as in librdkafka, because programs share one mapping."""
+"""_OF_PRODUCERS and _OF_CONSUMERS: settings of one kind of client. The others ignore them with a warning, as in librdkafka, because
+programs use one mapping for several clients."""
 
 _ONLY_LEVADAS: Final = frozenset(
     {
@@ -134,7 +136,7 @@ _ONLY_LEVADAS: Final = frozenset(
         "value.serializer",
     }
 )
-"""Settings of levada that would change what this package promises."""
+"""Settings of levada that are refused, because they would change what this package promises."""
 
 _CALLBACKS: Final = ("error.cb", "stats.cb", "on.delivery", "on.commit", "oauth.cb")
 
@@ -171,7 +173,7 @@ class Configuration(NamedTuple):
 
 
 def producer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
-    """Return the settings of a Producer."""
+    """Return the settings of a Producer. Raises KafkaException or TypeError for a setting that is not valid."""
     given = _given(config, keywords, {"request.required.acks": "acks", "message.send.max.retries": "retries"})
     _ignore(given, _OF_CONSUMERS, "a producer")
     own = _own(given, _COMMON_OWN | _PRODUCER_OWN)
@@ -195,7 +197,9 @@ def producer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configur
 
 
 def consumer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
-    """Return the settings of a Consumer. Raises ValueError without a group.id, as confluent-kafka does."""
+    """Return the settings of a Consumer. Raises ValueError without a group.id, as confluent-kafka does, and KafkaException or TypeError for
+    a setting that is not valid.
+    """
     given = _given(config, keywords, {"auto.commit.enable": "enable.auto.commit"})
     _ignore(given, _OF_PRODUCERS, "a consumer")
     if not given.get("group.id"):
@@ -209,7 +213,7 @@ def consumer_configuration(config: Any, keywords: Mapping[str, Any]) -> Configur
 
 
 def admin_configuration(config: Any, keywords: Mapping[str, Any]) -> Configuration:
-    """Return the settings of an AdminClient."""
+    """Return the settings of an AdminClient. Raises KafkaException or TypeError for a setting that is not valid."""
     given = _given(config, keywords, {})
     _ignore(given, _OF_PRODUCERS | _OF_CONSUMERS, "an admin client")
     own = _own(given, _COMMON_OWN)
@@ -218,7 +222,10 @@ def admin_configuration(config: Any, keywords: Mapping[str, Any]) -> Configurati
 
 
 def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str]) -> Settings:
-    """Return the program's settings by dotted name. Settings in a nested mapping for topics count where the outer ones have none."""
+    """Return the program's settings by dotted name, without those that are None. Settings in a nested mapping for topics count if the outer
+    mapping does not have them. aliases: other names of settings, each with the name to use. Raises KafkaException for settings that only
+    levada has.
+    """
     if config is not None and not isinstance(config, Mapping):
         raise TypeError("expected configuration dict")
     given: Settings = {}
@@ -235,7 +242,7 @@ def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str])
         raise exception(ErrorCodes._INVALID_ARG, f"No such configuration property: \"{name}\": it is levada's own, not confluent-kafka's")
     settings = topic | given
     if "request.timeout.ms" in settings:
-        # In levada both are one setting.
+        # In levada both are the setting request.timeout.ms.
         settings.pop("socket.timeout.ms", None)
     return settings
 
@@ -263,7 +270,11 @@ def _converted(given: Settings, conversions: Mapping[str, Callable[[str, Any], S
 
 
 def _set_timeouts(settings: Settings) -> None:
-    """Keep levada's rule that delivery.timeout.ms is at least linger.ms + request.timeout.ms, by shortening request.timeout.ms."""
+    """Set delivery.timeout.ms, linger.ms and request.timeout.ms by levada's rule: the first is at least the sum of the others.
+
+    request.timeout.ms is shortened if necessary, and so is linger.ms if the program has not set it. Raises KafkaException if the program's
+    linger.ms is not less than message.timeout.ms.
+    """
     timeout = _number("message.timeout.ms", settings.pop("message.timeout.ms", settings.pop("delivery.timeout.ms", 300_000)), 0)
     settings["delivery.timeout.ms"] = timeout = timeout or _INT32_MAX
     linger_name = "queue.buffering.max.ms" if "queue.buffering.max.ms" in settings else "linger.ms"
@@ -348,11 +359,13 @@ _CONSUMER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
     "enable.partition.eof": (False, _boolean),
     "on.commit": (None, _callback),
 }
-"""The settings that this package acts on: default, and how a value is read."""
+"""In these three tables: the settings that this package acts on, each with its default and the function that reads a value."""
 
 
 def _tokens(name: str, callback: Any) -> Settings:
-    """oauth_cb(config) returns (token, expiry time in seconds), and optionally a principal and extensions."""
+    """Return levada's setting for oauth_cb, a function that returns (token, expiry time in seconds since the epoch), and optionally a
+    principal, which has no effect, and extensions. It is called with "".
+    """
     if not callable(callback):
         raise TypeError("expected oauth_cb property as a callable function")
 
@@ -364,7 +377,7 @@ def _tokens(name: str, callback: Any) -> Settings:
 
 
 def _only(value: str, advice: str) -> Callable[[str, Any], Settings]:
-    """Return the conversion of a setting with one possible value, which has no effect. advice: for all other values."""
+    """Return the conversion of a setting with one possible value, which has no effect. advice: for the error about any other value."""
 
     def convert(name: str, given: Any) -> Settings:
         if str(given).lower() != value:
@@ -417,7 +430,7 @@ _CONSUMER_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
 
 
 class LevadaLines(logging.Handler):
-    """Hands levada's log lines about one client to a function."""
+    """Passes levada's log lines about one client to a function."""
 
     def __init__(self, client_id: str, take: Callable[[logging.LogRecord], object]) -> None:
         super().__init__()

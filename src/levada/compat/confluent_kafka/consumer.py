@@ -1,10 +1,11 @@
-"""Consumer: poll() hands out one message at a time, from the records of the last poll of levada's consumer.
+"""Consumer: poll() and consume() return messages from the records that levada's consumer has returned before.
 
-What was fetched but not handed out counts for nothing: positions, stored offsets and commits are about messages that the program got. The
-records in between are dropped when their partition is revoked, paused or sought.
+Positions, stored offsets and commits are about messages that the program got, not about the records that wait for its next call. Those are
+dropped when their partition is revoked, paused or sought; records of a paused partition are read again.
 
-Levada's consumer is polled at least every _CALL_EVERY_S, also while records are left. So rebalances are noticed, and max.poll.interval.ms
-is kept as long as the program polls. While asynchronous commits are under way it is polled every _COMMITS_EVERY_S, as it reports them then.
+While the program calls poll() or consume(), levada's consumer is polled every _CALL_EVERY_S seconds even if records wait. So rebalances are
+noticed, and max.poll.interval.ms is kept. While asynchronous commits are under way it is polled every _COMMITS_EVERY_S seconds, because it
+reports their results in poll().
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Consumer:
     ) -> None:
         """Read topics as a member of the group. A topic that begins with '^' is a regular expression.
 
-        The functions are called as f(consumer, partitions) within poll(), consume(), unsubscribe() and close().
+        The functions are called as f(consumer, partitions) within poll(), consume(), unsubscribe() and close(). on_lost: by default
+        on_revoke.
         """
         if unknown:
             raise TypeError(f"'{next(iter(unknown))}' is an invalid keyword argument for this function")
@@ -129,16 +131,18 @@ class Consumer:
             self._subscribed = True
 
     def unsubscribe(self) -> None:
-        """Leave the group and read nothing."""
+        """Leave the group, or give up the partitions of assign(), and read nothing."""
         with self._call(), raising_kafka_exceptions("Failed to unsubscribe"):
             self._client.unsubscribe()
             self._subscribed = False
             self._forget(list(self._assigned))
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read exactly these partitions, each from its offset.
+        """Read exactly these partitions, each from its offset. OFFSET_STORED stands for the committed offset, and so does OFFSET_INVALID,
+        the default, for partitions that are newly assigned.
 
-        Of a subscribed consumer they have to be partitions of the group: the call chooses where they begin, and which are left out.
+        For a subscribed consumer they have to be partitions that the group has assigned to it: the call chooses where they begin, and which
+        are left out. Raises KafkaException for other partitions.
         """
         with self._call():
             offsets = _offsets(partitions)
@@ -151,7 +155,11 @@ class Consumer:
             self._assign(offsets)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions, too. Of a subscribed consumer only within on_assign, as assign()."""
+        """Read these partitions, too. Raises KafkaException if one is assigned already.
+
+        For a subscribed consumer it does within on_assign what assign() does; at other times it only chooses where partitions that the
+        group has assigned begin.
+        """
         with self._call():
             offsets = _offsets(partitions)
             if self._subscribed:
@@ -162,12 +170,14 @@ class Consumer:
             self._assign(offsets, {**self._assigned, **offsets})
 
     def unassign(self) -> None:
-        """Read nothing. Within on_revoke it has no effect, as the group has revoked the partitions."""
+        """Read nothing. Within on_assign, on_revoke and on_lost it has no effect: there the group decides."""
         with self._call():
             self._give_up(list(self._assigned))
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Stop reading these partitions. Within on_revoke it has no effect, as the group has revoked them."""
+        """Stop reading these partitions. Within on_assign, on_revoke and on_lost it has no effect: there the group decides. Raises
+        KafkaException for a partition that is not assigned.
+        """
         with self._call():
             gone = places(partitions)
             if any(tp not in self._assigned for tp in gone):
@@ -175,12 +185,12 @@ class Consumer:
             self._give_up(gone)
 
     def assignment(self) -> list[TopicPartition]:
-        """Return the assigned partitions."""
+        """Return the assigned partitions, each with the offset that assign() got for it; OFFSET_INVALID if the group has assigned it."""
         with self._call():
             return [TopicPartition(*tp, offset) for tp, offset in self._assigned.items()]
 
     def pause(self, partitions: list[TopicPartition]) -> None:
-        """Hand out no messages of these partitions until resume()."""
+        """Return no messages of these partitions until resume(). Partitions that are not assigned are ignored."""
         with self._call():
             paused = [tp for tp in places(partitions) if tp in self._assigned]
             self._drop(paused)
@@ -188,14 +198,14 @@ class Consumer:
             self._paused.update(paused)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        """Hand out messages of paused partitions again."""
+        """Return messages of paused partitions again. Partitions that are not assigned are ignored."""
         with self._call():
             resumed = [tp for tp in places(partitions) if tp in self._assigned]
             self._client.resume(resumed)
             self._paused.difference_update(resumed)
 
     def seek(self, partition: TopicPartition) -> None:
-        """Go on at the offset of an assigned partition."""
+        """Continue to read a partition at its offset. Raises KafkaException if it is not assigned."""
         with self._call():
             if place(partition) not in self._assigned:
                 code = ErrorCodes._STATE if self._assigned else ErrorCodes._UNKNOWN_PARTITION
@@ -205,7 +215,7 @@ class Consumer:
             self._seek_all(_offsets([partition]))
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Return the position after the last message that was handed out, per partition; OFFSET_INVALID before the first."""
+        """Return the position after the last message that the program got, per partition; OFFSET_INVALID before the first."""
         with self._call():
             return from_committed({tp: self._store.position.get(tp) for tp in places(partitions)})
 
@@ -241,7 +251,9 @@ class Consumer:
             found.append(message)
 
     def _fill(self, waits_s: float, wanted: int) -> None:
-        """Poll levada's consumer if there is nothing to hand out, or if it was not called for long."""
+        """Commit automatically if it is time. Poll levada's consumer if no records or errors wait, or if its last poll is too long ago; add
+        its records, its errors and the ends of partitions to what waits.
+        """
         self._auto_commit()
         is_empty = not self._records and not self._errors
         now_s = monotonic()
@@ -274,13 +286,15 @@ class Consumer:
                 self._moved(tp, at)
 
     def _moved(self, tp: Place, at: OffsetAndMetadata) -> None:
-        """Note the position after what the program got; store it for the next commit."""
+        """Note the position after what the program got; with enable.auto.offset.store, store it for the next commit."""
         self._store.position[tp] = at
         if self._own["enable.auto.offset.store"]:
             self._store.store({tp: at})
 
     def _check_topics(self) -> None:
-        """Let an error about each subscribed topic that does not exist be handed out, once it has joined the group."""
+        """After the consumer has joined its group, add an error for each subscribed topic that does not exist. If there are records, forget
+        the last error.
+        """
         if self._records:
             self._last_error = ""
         while self._unchecked and self._client.group_metadata().generation_id >= 0:
@@ -292,7 +306,9 @@ class Consumer:
                 self._errors.append(_error_message(Place(topic, 0), unknown))
 
     def _fail(self, error: levada_errors.KafkaError, waits_s: float) -> None:
-        """Let an error be handed out. Levada raises it again with every poll(); librdkafka reports it once."""
+        """Add an error to those that wait. Levada raises it again with every poll(), librdkafka reports it once; so an error that was the
+        last one already is not added, unless it is fatal. An AuthenticationError goes to error_cb instead, if there is one.
+        """
         for_error_cb = isinstance(error, levada_errors.AuthenticationError) and self._own["error.cb"] is not None
         if for_error_cb or (str(error) == self._last_error and not error.fatal):
             self._events.wait(waits_s)
@@ -301,7 +317,7 @@ class Consumer:
         self._errors += self._failures(error)
 
     def _next(self) -> Message | None:
-        """Return the next message, and store its offset."""
+        """Remove and return the next record, after moving the position past it, or else the next error; None if nothing waits."""
         if self._records:
             record = self._records.popleft()
             self._moved(Place(record.topic, record.partition), OffsetAndMetadata(record.offset + 1, record.leader_epoch))
@@ -309,7 +325,9 @@ class Consumer:
         return self._errors.popleft() if self._errors else None
 
     def _failures(self, error: levada_errors.KafkaError) -> list[Message]:
-        """Return an error of levada's poll() as messages. Partitions that cannot go on are paused until seek(), so that it comes once."""
+        """Return an error of levada's poll() as messages. Partitions that cannot continue are paused until seek(), so that the error comes
+        only once.
+        """
         kafka_error = to_kafka_error(error)
         if isinstance(error, levada_errors.OffsetOutOfRangeError) and not isinstance(error, levada_errors.LogTruncationError):
             kafka_error = KafkaError(ErrorCodes._AUTO_OFFSET_RESET, str(error))
@@ -339,7 +357,8 @@ class Consumer:
     ) -> list[TopicPartition] | None:
         """Commit the offset after a message, or offsets, or by default what is stored and not committed.
 
-        asynchronous: return None at once, and call on_commit within a later poll(). Otherwise return what was committed.
+        asynchronous: return None at once, and call on_commit within a later poll(). Otherwise return what was committed; by default with
+        all assigned partitions, OFFSET_INVALID for those without a commit. If there is nothing to commit, the error is _NO_OFFSET.
         """
         waits = not older.pop("async", asynchronous)
         if older:
@@ -363,7 +382,10 @@ class Consumer:
             return from_committed(listed)
 
     def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
-        """Store the offset after a message, or offsets, for the next commit. Needs enable.auto.offset.store=false."""
+        """Store the offset after a message, or offsets, for the next commit. Raises KafkaException for a partition that is not assigned.
+
+        Needs enable.auto.offset.store=false.
+        """
         wanted = _offsets_of(message, offsets)
         if wanted is None:
             raise ValueError("expected either message or offsets")
@@ -380,7 +402,9 @@ class Consumer:
             return from_committed(self._client.committed(places(partitions), timeout=_limit(timeout)))
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float | None = -1, cached: bool = False) -> tuple[int, int]:
-        """Return (first offset, end offset). cached: as of the last fetch, without asking; OFFSET_INVALID if there was none."""
+        """Return (first offset, end offset). cached: as of the last fetch, without asking; OFFSET_INVALID if there was none, or if the
+        partition is not assigned.
+        """
         tp, limit = place(partition), _limit(timeout)
         with self._call(), raising_kafka_exceptions("Failed to get watermark offsets"):
             if not cached:
@@ -395,7 +419,9 @@ class Consumer:
             return at - (self._client.current_lead(tp) or 0), at + lag
 
     def offsets_for_times(self, partitions: list[TopicPartition], timeout: float | None = -1) -> list[TopicPartition]:
-        """Return the first offset at or after each partition's `offset`, a time in milliseconds; OFFSET_END if there is none."""
+        """Return for each partition the first offset at or after a time; OFFSET_END if there is none. The time is the partition's `offset`,
+        in milliseconds since the epoch.
+        """
         times = {place(partition): partition.offset for partition in partitions}
         with self._call(), raising_kafka_exceptions("Failed to get offsets"):
             found = self._client.offsets_for_times(times, timeout=_limit(timeout))
@@ -417,7 +443,7 @@ class Consumer:
             return self._client.group_metadata()
 
     def list_topics(self, topic: str | None = None, timeout: float | None = -1) -> ClusterMetadata:
-        """Describe the brokers, and one topic or all."""
+        """Describe the brokers, and one topic or all. timeout: as in Cluster.list_topics()."""
         self._check_open()
         return self._cluster.list_topics(topic, timeout)
 
@@ -427,9 +453,10 @@ class Consumer:
         return self._cluster.cluster_id(timeout)
 
     def close(self) -> None:
-        """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections.
+        """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections. Runs callbacks.
 
-        If brokers do not answer, it ends after session.timeout.ms, or _CLOSE_S if that is less; with nothing to commit after _LEAVE_S.
+        If brokers do not answer, it ends after session.timeout.ms, or _CLOSE_S seconds if that is less; with nothing to commit after
+        _LEAVE_S seconds at most. Later calls raise RuntimeError.
         """
         with self._turns.turn():
             if self._closed:
@@ -437,7 +464,7 @@ class Consumer:
             limit_s = self._commit_s if self._due_automatically(list(self._assigned)) else min(self._commit_s, _LEAVE_S)
             self._close_by_s = monotonic() + limit_s
             try:
-                # Of a subscribed consumer the revocation commits, after its callback.
+                # For a subscribed consumer, _on_revoked() commits, after the callback.
                 if not self._subscribed:
                     self._commit_before_leaving(list(self._assigned))
                 with raising_kafka_exceptions("Failed to close"):
@@ -496,7 +523,9 @@ class Consumer:
             raise RuntimeError("Consumer closed")
 
     def _choose(self, offsets: dict[Place, int], given: list[Place]) -> None:
-        """Begin at offsets of partitions that the group has assigned. given: of these, those that are not in `offsets` are left out."""
+        """Read partitions that the group has assigned from these offsets. given: partitions that are left out if they are not in `offsets`.
+        Raises KafkaException for a partition that is not assigned.
+        """
         if any(tp not in self._assigned for tp in offsets):
             raise exception(ErrorCodes._STATE, "The group has not assigned these partitions; call unsubscribe() before assign()")
         self._store.forget(offsets)
@@ -519,7 +548,7 @@ class Consumer:
         self._forget(partitions)
 
     def _assign(self, offsets: dict[Place, int], all_offsets: dict[Place, int] | None = None) -> None:
-        """Assign partitions, and begin at their offsets. all_offsets: with those that are assigned already; None if there are none else."""
+        """Assign partitions, and read them from their offsets. all_offsets: also has the partitions that stay assigned; None if none do."""
         wanted = offsets if all_offsets is None else all_offsets
         with raising_kafka_exceptions("Failed to set assignment"):
             self._client.assign(wanted)
@@ -547,7 +576,7 @@ class Consumer:
         self._client.resume([tp for tp in known if tp not in self._paused])
 
     def _drop(self, partitions: Iterable[Place], *, seek: bool = True) -> None:
-        """Drop the records of partitions that were not handed out. seek: let them be read again; otherwise drop their errors, too."""
+        """Drop the waiting records of these partitions. seek: let the records be read again; otherwise drop the waiting errors, too."""
         gone = set(partitions)
         kept: deque[ConsumerRecord[bytes, bytes]] = deque()
         first: dict[Place, int] = {}
@@ -590,7 +619,7 @@ class Consumer:
         return None if self._close_by_s is None else max(self._close_by_s - monotonic(), 0)
 
     def _commit_before_leaving(self, partitions: list[Place]) -> None:
-        """With enable.auto.commit, commit what is stored of partitions that are given up."""
+        """With enable.auto.commit, commit what is stored of partitions that are given up. Only on_commit gets an error."""
         due = self._due_automatically(partitions)
         if not due:
             return
@@ -631,7 +660,9 @@ def _offsets(partitions: list[TopicPartition]) -> dict[Place, int]:
 
 
 def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -> Offsets | None:
-    """Return the offsets that commit() or store_offsets() is about; None if neither argument was given."""
+    """Return the offsets that commit() or store_offsets() is about; None if neither argument was given. Raises ValueError if both were, and
+    KafkaException for a message that is an error.
+    """
     if message is not None and offsets is not None:
         raise ValueError("message and offsets are mutually exclusive")
     if offsets is not None:
@@ -648,7 +679,9 @@ def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -
 
 
 def _pattern(topics: list[str]) -> str:
-    """Return an expression for whole names, as levada wants it. librdkafka's expressions may match the beginning of a name."""
+    """Return one regular expression for all topics and patterns. Levada's expression has to match whole names; a pattern of librdkafka
+    matches names that begin with a match. Raises KafkaException for a pattern that is not valid.
+    """
     for topic in topics:
         try:
             re.compile(topic if topic.startswith("^") else "")

@@ -21,7 +21,7 @@ class DeserializingConsumer(Consumer):
         super().__init__(settings)
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """Return the next message with its key and value deserialized; None after `timeout` seconds.
+        """Return the next message with its key and value deserialized, or None after `timeout` seconds; negative for no limit.
 
         Raises ConsumeError for an error, KeyDeserializationError and ValueDeserializationError.
         """
@@ -50,5 +50,5 @@ class DeserializingConsumer(Consumer):
         return message
 
     def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
-        """Not there in confluent-kafka, either: poll() deserializes."""
+        """Raise NotImplementedError, as confluent-kafka does: only poll() deserializes."""
         raise NotImplementedError

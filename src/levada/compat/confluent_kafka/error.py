@@ -51,11 +51,11 @@ class KafkaError(ErrorCodes):
         return self._fatal
 
     def retriable(self) -> bool:
-        """Return whether the call of the transactional API may be repeated. False in delivery reports, as in confluent-kafka."""
+        """Return whether the call of the transactional API may be repeated. False for errors of all else, such as delivery reports."""
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
-        """Return whether the transaction has to be aborted."""
+        """Return whether the transaction has to be aborted. False for errors of all but the transactional API."""
         return self._txn_requires_abort
 
     def __eq__(self, other: object) -> bool:
@@ -87,7 +87,7 @@ def _described(code: int) -> str:
 
 
 def exception(code: int, reason: str | None = None, **flags: bool) -> KafkaException:
-    """Return a KafkaException with a new KafkaError."""
+    """Return a KafkaException with a new KafkaError. flags: further arguments of KafkaError."""
     return KafkaException(KafkaError(code, reason, **flags))
 
 
@@ -145,9 +145,9 @@ def code_of(error: errors.KafkaError) -> int:
 
 
 def to_kafka_error(error: BaseException, before: str = "", *, flags: bool = False) -> KafkaError:
-    """Return an error of levada as a KafkaError.
+    """Return an error as a KafkaError. The code of an error that is not levada's is _FAIL.
 
-    before: a text before the error's own. flags: whether retriable() and txn_requires_abort() tell the truth, as in the transactional API.
+    before: a text before the error's own. flags: whether retriable() and txn_requires_abort() may be True, as in the transactional API.
     """
     if not isinstance(error, errors.KafkaError):
         return KafkaError(ErrorCodes._FAIL, f"{before}{error!r}")
@@ -159,7 +159,9 @@ def to_kafka_error(error: BaseException, before: str = "", *, flags: bool = Fals
 
 @contextmanager
 def raising_kafka_exceptions(before: str = "", *, flags: bool = False) -> Iterator[None]:
-    """Turn errors of levada into KafkaException. The arguments are those of to_kafka_error()."""
+    """Turn errors of levada that leave the `with` block into KafkaException. before: a text before the error's own, without ": ". flags: as
+    in to_kafka_error().
+    """
     try:
         yield
     except errors.KafkaError as error:
@@ -169,7 +171,7 @@ def raising_kafka_exceptions(before: str = "", *, flags: bool = False) -> Iterat
 class _ClientError(KafkaException):
     """Base of the errors of SerializingProducer and DeserializingConsumer.
 
-    exception: what the serializer or deserializer raised. kafka_message: the message in bytes.
+    exception: what the serializer or deserializer raised. kafka_message: the consumed message in bytes; None for a SerializingProducer.
     """
 
     def __init__(self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Any = None) -> None:

@@ -54,7 +54,7 @@ class Events:
 
 
 class ClientEvents:
-    """error_cb, stats_cb and logger of one client. own: its settings. client: levada's client."""
+    """error_cb, stats_cb and logger of one client. own: the settings that this package acts on. kind: the client's type in statistics."""
 
     def __init__(self, events: Events, own: Mapping[str, Any], client_id: str, kind: str) -> None:
         self._events = events
@@ -77,7 +77,7 @@ class ClientEvents:
             logging.getLogger("levada").addHandler(handler)
 
     def watch(self, client: Any, owner: object) -> None:
-        """Begin to report about a client of levada. owner: when it is dropped, reporting ends."""
+        """Set the client of levada whose metrics are reported. owner: when it is dropped, no more log lines are taken."""
         self._client = weakref.ref(client)
         weakref.finalize(owner, _remove, self._handlers)
 
@@ -87,11 +87,11 @@ class ClientEvents:
         self._client = None
 
     def due_s(self) -> float:
-        """Return the seconds until statistics are due; infinity without stats_cb."""
+        """Return the seconds until statistics are due; infinity without stats_cb, or if statistics.interval.ms is 0."""
         return self._due_s - monotonic() if self._interval_s else float("inf")
 
     def serve(self, counts: Callable[[], Mapping[str, int]] = dict) -> int:
-        """Call stats_cb if it is due. counts: what the client itself counts, under librdkafka's names. Return the number of calls."""
+        """Call stats_cb if it is due; return the number of calls, 0 or 1. counts: what the client counts itself, by librdkafka's names."""
         if not self._interval_s or self.due_s() > 0:
             return 0
         self._due_s = monotonic() + self._interval_s
@@ -99,7 +99,7 @@ class ClientEvents:
         return 1
 
     def _take_error(self, line: logging.LogRecord) -> None:
-        # Runs on levada's thread. The number of connections is looked up where the callback runs.
+        # Runs on the thread that logs. The number of connections is looked up where the callback runs.
         about_a_broker = hasattr(line, "kafka_address")
         if not about_a_broker and line.levelno < logging.ERROR:
             return
@@ -124,7 +124,7 @@ class ClientEvents:
             return 0
 
     def _statistics(self, counts: Mapping[str, int]) -> str:
-        """Return the totals that librdkafka's statistics have, too. Brokers and topics are empty: levada's metrics() has them."""
+        """Return JSON with the totals of librdkafka's statistics. Brokers and topics are empty: levada's metrics() has them."""
         now_s = time()
         found: dict[str, Any] = {
             "name": self._client_id,
@@ -152,5 +152,5 @@ def _remove(handlers: list[LevadaLines]) -> None:
 
 
 def client_id_of(settings: dict[str, Any], kind: str) -> str:
-    """Return the client.id of the settings, which is set if the program has not: log lines and metrics are found by it."""
+    """Return the client.id of the settings. If the program has set none, a new one is set there: log lines are found by it."""
     return str(settings.setdefault("client.id", f"rdkafka-{kind}-{next(_numbers)}"))

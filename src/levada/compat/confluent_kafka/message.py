@@ -60,7 +60,7 @@ class Message:
         self._offset = offset
 
     def topic(self) -> str | None:
-        """Return the topic."""
+        """Return the topic; None for an error that is not about a topic."""
         return self._topic
 
     def partition(self) -> int | None:
@@ -68,7 +68,7 @@ class Message:
         return self._partition
 
     def offset(self) -> int | None:
-        """Return the offset; None if the record is in no log."""
+        """Return the offset; None if the record is in no log or the offset is unknown, and for most errors."""
         return self._offset
 
     def key(self) -> Any:
@@ -76,7 +76,7 @@ class Message:
         return self._key
 
     def value(self) -> Any:
-        """Return the value: bytes, or what a deserializer made of them. Of an error, its text."""
+        """Return the value: bytes, or what a deserializer made of them; for an error of a consumer, its text in bytes."""
         return self._value
 
     def headers(self) -> Headers | None:
@@ -88,15 +88,15 @@ class Message:
         return self._error
 
     def timestamp(self) -> tuple[int, int]:
-        """Return (type, milliseconds)."""
+        """Return (type, milliseconds since the epoch). The type is TIMESTAMP_NOT_AVAILABLE if there is no timestamp."""
         return self._timestamp
 
     def latency(self) -> float | None:
-        """Return the seconds from produce() to the acknowledgement; None for consumed records."""
+        """Return the seconds from produce() until the delivery report was served; None for consumed records."""
         return self._latency
 
     def leader_epoch(self) -> int | None:
-        """Return the leader epoch of the record's batch."""
+        """Return the leader epoch of the record's batch; None if it is unknown, and in delivery reports."""
         return self._leader_epoch
 
     def set_topic(self, topic: str) -> None:
@@ -171,7 +171,7 @@ def place(partition: TopicPartition) -> levada_types.TopicPartition:
 
 
 def places(partitions: Iterable[TopicPartition]) -> list[levada_types.TopicPartition]:
-    """Return levada's TopicPartitions."""
+    """Return levada's TopicPartitions. Raises TypeError as place() does."""
     return [place(partition) for partition in partitions]
 
 
@@ -197,7 +197,7 @@ def from_committed(committed: Mapping[levada_types.TopicPartition, levada_types.
 
 
 def consumed(record: levada_types.ConsumerRecord[bytes, bytes]) -> Message:
-    """Return a record that levada has read as a Message."""
+    """Convert a record of levada's consumer to a Message."""
     kind = record.timestamp_type + 1
     return Message(
         record.topic,
@@ -214,7 +214,7 @@ def consumed(record: levada_types.ConsumerRecord[bytes, bytes]) -> Message:
 
 
 def checked_headers(headers: Any) -> Headers:
-    """Return the headers of produce(), a mapping or pairs, as pairs of name and bytes."""
+    """Return the headers of produce(), a mapping or pairs, as pairs of name and bytes or None. Raises TypeError for other types."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     checked: Headers = []
     for name, value in pairs:
@@ -238,7 +238,7 @@ def checked_bytes(data: Any) -> bytes | None:
 
 
 def seconds(timeout: float | None) -> float | None:
-    """Return the timeout of a call as levada takes it: None for no limit."""
+    """Return a timeout in levada's form: None if it is None or negative."""
     return None if timeout is None or timeout < 0 else timeout
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from levada.compat.confluent_kafka.message import TopicPartition
 
 VERSION, LIBRARY_VERSION = "2.16.1", "2.16.0"
-"""The confluent-kafka and the librdkafka whose behaviour this package follows. Programs compare them with the least that they need."""
+"""The versions of confluent-kafka and librdkafka whose behaviour this package follows. Programs check whether they are new enough."""
 
 
 class Node:
@@ -88,7 +88,7 @@ class Uuid:
 
     @classmethod
     def of(cls, uuid: UUID) -> Uuid:
-        """Return the Uuid of Python's UUID."""
+        """Convert a UUID of Python."""
         return cls(uuid.int >> 64, uuid.int & _MASK)
 
     def get_most_significant_bits(self) -> int:
@@ -133,5 +133,5 @@ def libversion() -> tuple[str, int]:
 
 
 def node(found: Any) -> Node | None:
-    """Return levada's Node as a Node."""
+    """Convert a Node of levada; None stays None."""
     return None if found is None else Node(found.id, found.host, found.port, found.rack)

@@ -1,4 +1,4 @@
-"""What a consumer has handed to the program, stored and committed. No I/O."""
+"""The offsets up to which a consumer has returned messages, stored and committed. No I/O."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class OffsetStore:
-    """Positions, stored offsets and committed offsets by partition.
+    """Positions, stored offsets and committed offsets by partition. A commit without arguments commits the stored offsets.
 
-    position: after the last message that the program got. stored: what a commit without arguments commits. committed: what was committed
-    last.
+    position: after the last message that the program got.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class OffsetStore:
         self._stored |= offsets
 
     def due(self, partitions: Collection[TopicPartition] | None = None) -> Offsets:
-        """Return the stored offsets that are not committed yet. partitions: None for all."""
+        """Return the stored offsets that are higher than the last committed ones. partitions: None for all."""
         return {
             tp: at
             for tp, at in self._stored.items()
@@ -44,9 +43,9 @@ class OffsetStore:
                 offsets.pop(tp, None)
 
     def forget_position(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget the positions of partitions that are read from elsewhere.
+        """Forget the positions of partitions that are now read from another offset.
 
-        What was stored before is committed all the same, and nothing before the last commit is, as in librdkafka.
+        As in librdkafka, offsets that were stored before are committed all the same, and offsets before the last commit are not.
         """
         for tp in partitions:
             self.position.pop(tp, None)

@@ -46,7 +46,7 @@ class Outgoing:
         return monotonic() - self.began_s
 
     def delivered(self, metadata: RecordMetadata) -> Message:
-        """Return the message of the delivery report."""
+        """Return the message of the report of a delivery. Its offset is None if the broker did not tell it (acks=0)."""
         offset = metadata.offset if metadata.offset >= 0 else None
         return self._message(metadata.partition, offset, None, (TIMESTAMP_CREATE_TIME, metadata.timestamp))
 

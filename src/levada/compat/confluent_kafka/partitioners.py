@@ -12,7 +12,7 @@ from levada.wire.murmur2 import partition_for_key
 
 Hash: TypeAlias = Callable[[bytes, int], int]
 Partitioner: TypeAlias = Callable[[bytes | None, int], int | None]
-"""A function of a key and the number of partitions. None leaves the choice to levada."""
+"""Chooses the partition for a key and a number of partitions. The result None leaves the choice to levada."""
 
 
 def _checked(key: bytes, partition_count: int) -> None:
@@ -23,7 +23,7 @@ def _checked(key: bytes, partition_count: int) -> None:
 
 
 def consistent(key: bytes, partition_count: int) -> int:
-    """Return the partition of a key by its CRC32, librdkafka's default."""
+    """Return the partition of a key by its CRC32, as librdkafka does by default for keys that are not empty."""
     _checked(key, partition_count)
     return crc32(key) % partition_count
 
@@ -52,7 +52,7 @@ _HASHES: Final[Mapping[str, tuple[Hash | None, bool, bool]]] = {
     "fnv1a": (fnv1a, False, False),
     "fnv1a_random": (fnv1a, True, False),
 }
-"""The hash, and whether null keys and empty keys go to random partitions."""
+"""By name: the hash, None for random partitions, and whether null keys and empty keys go to random partitions."""
 
 
 def partitioner(name: str) -> Partitioner:

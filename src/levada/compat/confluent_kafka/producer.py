@@ -79,9 +79,12 @@ class Producer:
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """Take a message, to be sent soon. on_delivery, or callback: called as f(error, message) within a later poll() or flush().
+        """Take a message, to be sent soon. Never waits.
 
-        Never waits. Raises BufferError while the queue is full, KafkaException for a message that cannot be sent.
+        partition: -1 lets the partitioner choose. on_delivery, or callback, or by default the setting on_delivery: called as
+        f(error, message) within a later poll() or flush(), or another call that flushes. timestamp: milliseconds since the epoch, 0 for the
+        present time. headers: a mapping, or pairs of name and value. Raises BufferError while the queue is full, KafkaException for a
+        message that cannot be sent.
         """
         self._check_open()
         if not isinstance(topic, str):
@@ -112,7 +115,10 @@ class Producer:
         callback: DeliveryCallback | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> int:
-        """Take messages, each a dict with the arguments of produce(); return how many were taken. The others get an item "_error"."""
+        """Take messages, each a dict with the arguments of produce(); return how many were taken. The others get an item "_error".
+
+        partition, on_delivery, callback: for messages that do not have their own.
+        """
         taken = 0
         for given in messages:
             arguments = {"partition": partition, "on_delivery": on_delivery or callback, **given}
@@ -129,7 +135,10 @@ class Producer:
         return taken
 
     def poll(self, timeout: float | None = -1) -> int:
-        """Run the callbacks that wait, and return their number. timeout: seconds to wait for the first one; negative for no limit."""
+        """Run the callbacks that wait, and return their number, to which delivery reports without a callback count.
+
+        timeout: seconds to wait for the first one; None or negative for no limit.
+        """
         self._check_open()
         limit = seconds(timeout)
         deadline = monotonic() + (_FOREVER_S if limit is None else limit)
@@ -143,7 +152,7 @@ class Producer:
     def flush(self, timeout: float | None = -1) -> int:
         """Send everything now and run callbacks until every message is delivered or has failed; return how many are not.
 
-        timeout: seconds; negative for no limit.
+        timeout: seconds; None or negative for no limit.
         """
         self._check_open()
         limit = seconds(timeout)
@@ -160,7 +169,10 @@ class Producer:
         return self._count
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Fail messages that are not delivered yet. Messages in flight may be delivered all the same."""
+        """Fail the messages that are not delivered yet. Messages in flight may be delivered all the same. blocking: has no effect.
+
+        Raises KafkaException if only one of in_queue and in_flight is set.
+        """
         self._check_open()
         if in_queue != in_flight:
             raise exception(ErrorCodes._NOT_IMPLEMENTED, "levada purges both kinds of messages or none: use purge()")
@@ -177,7 +189,10 @@ class Producer:
     # Transactions
 
     def init_transactions(self, timeout: float | None = -1) -> None:
-        """Get the producer id, and end what an earlier producer with the same transactional.id has left open."""
+        """Get the producer id, and end the transaction that an earlier producer with the same transactional.id has left open.
+
+        timeout: seconds; None or negative for no limit, as in the other calls for transactions.
+        """
         self._check_transactional()
         with raising_kafka_exceptions(flags=True):
             self._client.init_transactions(self._limit(timeout))
@@ -216,7 +231,7 @@ class Producer:
         self._in_transaction = False
 
     def abort_transaction(self, timeout: float | None = -1) -> None:
-        """Fail what is not sent yet, run the callbacks, and abort."""
+        """Fail the messages that are not sent yet, abort, and run the callbacks that come within _STEP_S seconds."""
         self._check_transactional()
         self._waiting.purge()
         with raising_kafka_exceptions(flags=True):
@@ -227,7 +242,7 @@ class Producer:
     # The cluster, and the end
 
     def list_topics(self, topic: str | None = None, timeout: float | None = -1) -> ClusterMetadata:
-        """Describe the brokers, and one topic or all."""
+        """Describe the brokers, and one topic or all. timeout: as in Cluster.list_topics()."""
         self._check_open()
         return self._cluster.list_topics(topic, timeout)
 
@@ -237,7 +252,10 @@ class Producer:
         return self._cluster.cluster_id(timeout)
 
     def close(self) -> bool:
-        """Deliver what is left, run the callbacks, and close the connections. Later calls raise RuntimeError."""
+        """Deliver what is left, run the callbacks, and close the connections. Later calls raise RuntimeError.
+
+        An open transaction is aborted instead, and no more callbacks run. Returns True.
+        """
         if self._closed:
             return True
         try:
@@ -285,7 +303,9 @@ class Producer:
             raise exception(ErrorCodes._UNKNOWN_PARTITION, "Unable to produce message: Local: Unknown partition")
 
     def _counted_again(self, topic: str) -> int:
-        """Return the number of partitions that metadata has by now, without waiting."""
+        """Return the number of partitions that metadata has by now, without waiting; 0 if it does not have the topic. A topic in `known`
+        gets this number.
+        """
         try:
             count = self._partitions(topic, 0)
         except levada_errors.KafkaError:
@@ -324,7 +344,7 @@ class Producer:
         )
 
     def _recounted(self, message: Outgoing, count: int) -> int:
-        """Return the number of partitions; look it up again from time to time, as partitions may be added."""
+        """Return the number of partitions; look it up again every _RECOUNT_S seconds, because partitions may be added."""
         if message.began_s >= self._recount_s.get(message.topic, 0.0):
             self._recount_s[message.topic] = message.began_s + _RECOUNT_S
             return self._counted_again(message.topic) or count
@@ -352,7 +372,7 @@ class Producer:
         self._events.add(lambda: self._report(message, error, None))
 
     def _report(self, message: Outgoing, error: KafkaError | None, metadata: RecordMetadata | None) -> None:
-        """Give a message's memory back and call its callback."""
+        """Give a message's memory back and call its callback, if there is one and the program wants reports of successes."""
         self._release(message.size)
         callback = message.callback
         if callback is None or (error is None and self._own["delivery.report.only.error"]):
@@ -376,7 +396,9 @@ class Producer:
 
 
 def _weak(method: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that calls a method of the producer without keeping it alive. Messages that wait then have no producer any more."""
+    """Return a function that calls a method of the producer without keeping the producer alive. When the producer has been dropped, the
+    function raises ClosedError.
+    """
     reference = WeakMethod(method)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

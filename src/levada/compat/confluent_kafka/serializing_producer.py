@@ -30,9 +30,9 @@ class SerializingProducer(Producer):
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """Serialize a message and take it as Producer.produce() does. The key comes before the value.
+        """Serialize a message and take it as Producer.produce() does. Unlike there, the argument `key` comes before `value`.
 
-        Raises KeySerializationError and ValueSerializationError.
+        Raises KeySerializationError and ValueSerializationError, and the errors of Producer.produce().
         """
         self._check_open()
         if not isinstance(topic, str):

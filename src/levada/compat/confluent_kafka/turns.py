@@ -26,7 +26,7 @@ class Turns:
         self._waiting: set[object] = set()
 
     def step(self, poll: Callable[P, object], *args: P.args, **keywords: P.kwargs) -> None:
-        """Run a step of poll(), after the calls that wait. Otherwise poll() would get the lock again and again."""
+        """Run a step of poll(), after the calls of other threads that wait. Without this, poll() would get the lock again and again."""
         while True:
             with self._lock:
                 # A callback that polls has the lock already. Calls that wait cannot get it before the callback ends.
@@ -41,7 +41,7 @@ class Turns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Use the consumer for one call."""
+        """Hold the lock in the `with` block, for one call that uses the consumer."""
         call = object()
         try:
             self._waiting.add(call)

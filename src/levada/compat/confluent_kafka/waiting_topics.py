@@ -12,7 +12,7 @@ from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, to_kafka
 from levada.compat.confluent_kafka.outgoing import Outgoing
 
 _ROUND_S = 0.25
-"""How long one topic is waited for before the next one's turn comes."""
+"""How long to wait for the metadata of one topic before that of the next one, in seconds."""
 
 
 class Hooks(NamedTuple):
@@ -31,7 +31,8 @@ class WaitingTopics:
     """Keeps messages in order, per topic, until metadata has the topic or the messages have expired.
 
     known: the number of partitions of each topic that has no waiting messages. A topic is added once, by the thread, after its messages
-    were sent; so a topic in `known` needs no lock.
+    were sent; so a topic in `known` needs no lock. message_timeout_s: the age at which a message expires. unknown_timeout_s: the age at
+    which it fails if the topic does not exist.
     """
 
     def __init__(self, hooks: Hooks, message_timeout_s: float, unknown_timeout_s: float) -> None:
@@ -65,7 +66,7 @@ class WaitingTopics:
         self._fail_all(lambda message: KafkaError(ErrorCodes._PURGE_QUEUE))
 
     def close(self) -> None:
-        """End the thread soon."""
+        """End the thread soon. Messages that still wait are neither sent nor reported."""
         self._closed = True
 
     def _run(self) -> None:

@@ -60,7 +60,7 @@ class AclBinding:
     """A rule. Enumerations may be given by name or number."""
 
     _FORBIDDEN: tuple[str, ...] = ("ANY", "MATCH")
-    """Members of the enumerations that only filters may have."""
+    """Names of members of the enumerations that the class does not accept."""
     _NEEDS_TEXT = True
 
     def __init__(
@@ -109,14 +109,14 @@ class AclBinding:
 
 
 class AclBindingFilter(AclBinding):
-    """Matches rules. None for name, principal or host matches every one."""
+    """Matches rules. None for name, principal or host matches all of them."""
 
     _FORBIDDEN = ("UNKNOWN",)
     _NEEDS_TEXT = False
 
 
 _CLUSTER: Final = "Cluster"
-"""librdkafka has the rules of the cluster as those of a broker named kafka-cluster."""
+"""librdkafka has no such type: rules of the cluster are those of a BROKER with the name kafka-cluster."""
 
 
 def to_rule(rule: AclBinding) -> levada.AclBinding:

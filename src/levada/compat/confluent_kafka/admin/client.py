@@ -1,4 +1,4 @@
-"""AdminClient: each call runs on a thread of its own, over levada's KafkaAdmin, and settles futures."""
+"""AdminClient: each call that returns futures runs on a thread of its own, over levada's KafkaAdmin, and settles them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ Outcomes = Mapping[Any, Any]
 class AdminClient:
     """An admin client with confluent-kafka's calls. Most return a future, or a dict of futures; `future.result()` raises KafkaException.
 
-    request_timeout of a call: seconds for the whole call. operation_timeout: has no effect, as levada waits for the brokers' answers.
+    request_timeout of a call: seconds; negative for levada's default. A call that also asks for the brokers may take twice as long.
+    operation_timeout: has no effect, because levada waits for the brokers' answers. include_authorized_operations: has no effect.
     """
 
     def __init__(self, config: Mapping[str, Any], /, **keywords: Any) -> None:
@@ -106,7 +107,7 @@ class AdminClient:
     def describe_topics(
         self, topics: TopicCollection, *, include_authorized_operations: bool = False, request_timeout: float = -1
     ) -> dict[str, Future[Any]]:
-        """Describe topics; return a future TopicDescription per topic."""
+        """Describe topics; return a future per topic, whose result is a TopicDescription."""
         if not isinstance(topics, TopicCollection):
             raise TypeError("Expected input to be instance of TopicCollection")
         names, limit = topics.topic_names, _limit(request_timeout)
@@ -119,7 +120,7 @@ class AdminClient:
         return self._in_thread({name: name for name in names}, lambda: call(limit))
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Describe the brokers, and one topic or all. Waits for the answer."""
+        """Describe the brokers, and one topic or all. Waits for the answer. timeout: as in Cluster.list_topics()."""
         return self._cluster.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
@@ -129,14 +130,14 @@ class AdminClient:
     def describe_cluster(
         self, *, include_authorized_operations: bool = False, request_timeout: float = -1
     ) -> Future[DescribeClusterResult]:
-        """Describe the cluster."""
+        """Describe the cluster; return a future."""
         limit = _limit(request_timeout)
         return self._future(lambda: conversions.cluster(self._admin.describe_cluster(timeout=limit)))
 
     # Settings
 
     def describe_configs(self, resources: list[ConfigResource], *, request_timeout: float = -1) -> dict[ConfigResource, Future[Any]]:
-        """Describe settings; return a future dict of ConfigEntry per resource."""
+        """Describe the settings of resources; return a future per resource, whose result is a dict of ConfigEntry by name."""
         keys = {conversions.resource(one): one for one in _listed(resources, ConfigResource)}
         return self._futures(
             keys,
@@ -150,7 +151,7 @@ class AdminClient:
     def incremental_alter_configs(
         self, resources: list[ConfigResource], *, validate_only: bool = False, request_timeout: float = -1
     ) -> dict[ConfigResource, Future[None]]:
-        """Change single settings; return a future per resource."""
+        """Change single settings, by the incremental_configs of each resource; return a future per resource."""
         keys = {conversions.resource(one): one for one in _listed(resources, ConfigResource)}
         changes = {key: conversions.changes(one) for key, one in keys.items()}
         return self._futures(
@@ -166,7 +167,7 @@ class AdminClient:
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         request_timeout: float = -1,
     ) -> dict[TopicPartition, Future[Any]]:
-        """Look up offsets; return a future ListOffsetsResultInfo per partition."""
+        """Look up offsets; return a future per partition, whose result is a ListOffsetsResultInfo."""
         keys = {place(partition): partition for partition in topic_partition_offsets}
         specs = {place(partition): conversions.offset_spec(spec) for partition, spec in topic_partition_offsets.items()}
         return self._futures(
@@ -194,7 +195,9 @@ class AdminClient:
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> Future[Any]:
-        """Elect leaders; return a future dict of each partition's KafkaError or None."""
+        """Elect leaders; return a future, whose result has a KafkaError or None for each partition. partitions: None for all that need an
+        election.
+        """
         wanted, limit = None if partitions is None else places(partitions), _limit(request_timeout)
         kind = election_type.name.capitalize()
         return self._future(lambda: conversions.elected(self._admin.outcomes(self._admin.elect_leaders, kind, wanted, timeout=limit)))
@@ -208,7 +211,7 @@ class AdminClient:
         types: Iterable[ConsumerGroupType] = (),
         request_timeout: float = -1,
     ) -> Future[ListConsumerGroupsResult]:
-        """List the groups of consumers."""
+        """List the groups of consumers; return a future. states, types: empty for all."""
         limit = _limit(request_timeout)
         wanted_states = [conversions.WORD_OF_STATE[state] for state in states]
         wanted_types = [kind.name.capitalize() for kind in types]
@@ -255,7 +258,7 @@ class AdminClient:
         require_stable: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """Return a future ConsumerGroupTopicPartitions with the committed offsets of a group."""
+        """Return a future for the group of the request, which has exactly one. Its result has the group's committed offsets."""
         request = _one_group(list_consumer_group_offsets_request)
         group_id, wanted = request.group_id, request.topic_partitions
         limit = _limit(request_timeout)
@@ -270,7 +273,10 @@ class AdminClient:
     def alter_consumer_group_offsets(
         self, alter_consumer_group_offsets_request: list[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """Commit offsets for a group without members; the partitions of the result have an error or None."""
+        """Commit offsets for a group without members; return a future for the group of the request, which has exactly one.
+
+        The partitions of its result have an error or None. Partitions without an offset are ignored, and have None.
+        """
         request = _one_group(alter_consumer_group_offsets_request)
         group_id, wanted = request.group_id, request.topic_partitions or []
         limit = _limit(request_timeout)
@@ -289,19 +295,21 @@ class AdminClient:
         return self._futures(keys, self._admin.create_acls, list(keys), timeout=_limit(request_timeout))
 
     def describe_acls(self, acl_binding_filter: AclBindingFilter, *, request_timeout: float = -1) -> Future[list[AclBinding]]:
-        """Return a future list of the rules that a filter matches."""
+        """Return a future, whose result is a list of the rules that a filter matches."""
         wanted, limit = to_filter(acl_binding_filter), _limit(request_timeout)
         return self._future(lambda: from_rules(self._admin.describe_acls(wanted, timeout=limit)))
 
     def delete_acls(
         self, acl_binding_filters: list[AclBindingFilter], *, request_timeout: float = -1
     ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
-        """Delete the rules that filters match; return a future list of them per filter."""
+        """Delete the rules that filters match; return a future per filter, whose result is a list of the deleted rules."""
         keys = {to_filter(one): one for one in _listed(acl_binding_filters, AclBindingFilter)}
         return self._futures(keys, self._admin.delete_acls, list(keys), convert=from_rules, timeout=_limit(request_timeout))
 
     def describe_user_scram_credentials(self, users: list[str] | None = None, *, request_timeout: float = -1) -> Any:
-        """Return a future UserScramCredentialsDescription per user; for None one future dict of all users."""
+        """Return a future per user, whose result is a UserScramCredentialsDescription. users: None for all users with credentials; then the
+        one future that is returned has a dict by user.
+        """
         limit = _limit(request_timeout)
         if users is None:
             call = self._admin.describe_user_scram_credentials
@@ -326,7 +334,10 @@ class AdminClient:
     # Callbacks, and the end
 
     def poll(self, timeout: float = -1) -> int:
-        """Run error_cb and stats_cb; futures need no poll(). timeout: seconds to wait for the first; negative does not wait."""
+        """Run error_cb and stats_cb if they are due; return the number of calls. Futures need no poll().
+
+        timeout: seconds to wait for an error if there is nothing; 0 or negative does not wait.
+        """
         if not (served := self._events.serve() + self._reports.serve()) and timeout > 0:
             self._events.wait(timeout)
             served = self._events.serve()
@@ -347,7 +358,9 @@ class AdminClient:
     def _futures(
         self, keys: Mapping[Any, K], call: Callable[..., Any], /, *args: Any, convert: Callable[[Any], Any] | None = None, **kwargs: Any
     ) -> dict[K, Future[Any]]:
-        """Make a call about several keys. keys: levada's keys, each with the key of its future. convert: for results; None returns None."""
+        """Make a call about several keys. keys: levada's keys, each with the key of its future. convert: makes the result of a future;
+        without it, the result is None.
+        """
 
         def outcomes() -> Outcomes:
             found: Outcomes = self._admin.outcomes(call, *args, **kwargs)
@@ -356,7 +369,7 @@ class AdminClient:
         return self._in_thread(keys, outcomes)
 
     def _in_thread(self, keys: Mapping[Any, K], call: Callable[[], Outcomes]) -> dict[K, Future[Any]]:
-        """Run a call on a thread. Its outcomes, by levada's keys, settle the futures that are returned."""
+        """Run a call on a new thread, and return a future for each key. The outcomes of the call, by levada's keys, settle the futures."""
         futures: dict[K, Future[Any]] = {theirs: Future() for theirs in keys.values()}
         for future in futures.values():
             future.set_running_or_notify_cancel()

@@ -50,19 +50,19 @@ _STATES: Final = {word: state for state, word in WORD_OF_STATE.items()}
 
 
 def unless_error(outcome: Any, convert: Callable[[Any], Any]) -> Any:
-    """Return the outcome of one key converted, or its error as it is."""
+    """Convert the result of one key; return an error as it is."""
     return outcome if isinstance(outcome, levada.KafkaError) else convert(outcome)
 
 
 def new_topic(topic: NewTopic) -> levada.NewTopic:
-    """Return a topic to be created in levada's form."""
+    """Convert a NewTopic to levada's form."""
     if topic.replica_assignment is not None:
         return levada.NewTopic(topic.topic, config=topic.config, assignment=dict(enumerate(topic.replica_assignment)))
     return levada.NewTopic(topic.topic, topic.num_partitions, topic.replication_factor, topic.config)
 
 
 def resource(found: ConfigResource) -> levada.ConfigResource:
-    """Return a resource in levada's form. Raises KafkaException for a type without settings."""
+    """Convert a resource to levada's form. Raises KafkaException for a type without settings."""
     if found.restype not in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP):
         raise exception(ErrorCodes._INVALID_ARG, f"resources of type {found.restype.name} have no settings")
     return levada.ConfigResource(levada.ConfigResourceType(found.restype.name.capitalize()), found.name)
@@ -87,7 +87,9 @@ def _source(found: levada.ConfigSource) -> int:
 
 
 def changes(found: ConfigResource) -> dict[str, levada.AlterConfigOp]:
-    """Return the changes of a resource's settings in levada's form."""
+    """Return the changes of a resource's settings in levada's form. Raises KafkaException if there are none, TypeError for a setting
+    without an operation.
+    """
     if not found.incremental_configs:
         raise exception(ErrorCodes._INVALID_ARG, f"{found}: give incremental_configs, or call add_incremental_config()")
     wanted: dict[str, levada.AlterConfigOp] = {}
@@ -101,19 +103,19 @@ def changes(found: ConfigResource) -> dict[str, levada.AlterConfigOp]:
 
 
 def offset_spec(spec: OffsetSpec) -> levada.OffsetSpec | int:
-    """Return what list_offsets() looks up in levada's form."""
+    """Convert an OffsetSpec to levada's form; a time becomes a number of milliseconds. Raises TypeError for anything else."""
     if not isinstance(spec, OffsetSpec):
         raise TypeError("Value must be a OffsetSpec")
     return levada.OffsetSpec(spec._value) if spec._value < 0 else spec._value
 
 
 def listed_offset(found: levada.OffsetAndTimestamp | None) -> ListOffsetsResultInfo:
-    """Return a found offset in confluent-kafka's form."""
+    """Convert a found offset to confluent-kafka's form; None becomes the offset -1."""
     return ListOffsetsResultInfo(-1, -1, -1) if found is None else ListOffsetsResultInfo(*found)
 
 
 def elected(outcomes: Mapping[levada.TopicPartition, Any]) -> dict[TopicPartition, KafkaError | None]:
-    """Return the outcomes of an election. That none was needed is an error there."""
+    """Return the outcomes of an election; as in confluent-kafka, it is an error if no election was needed."""
     found: dict[TopicPartition, KafkaError | None] = {}
     for tp, outcome in outcomes.items():
         error = to_kafka_error(outcome) if isinstance(outcome, levada.KafkaError) else None
@@ -131,7 +133,7 @@ def cluster(found: levada.ClusterDescription) -> DescribeClusterResult:
 
 
 def topic(found: levada.TopicDescription, nodes: Nodes) -> TopicDescription:
-    """Return a topic in confluent-kafka's form."""
+    """Convert the description of a topic to confluent-kafka's form. nodes: the brokers by id; replicas on other brokers are left out."""
     partitions = [
         TopicPartitionInfo(
             one.partition,
@@ -157,7 +159,9 @@ def listed_groups(found: list[levada.GroupListing]) -> ListConsumerGroupsResult:
 
 
 def group(group_id: str, found: Any, nodes: Nodes) -> Any:
-    """Return a description of a group in confluent-kafka's form. A group that does not exist is described as DEAD."""
+    """Convert the description of a group to confluent-kafka's form. A group that does not exist is described as DEAD; other errors are
+    returned as they are. nodes: the brokers by id.
+    """
     if isinstance(found, levada.errors.GroupError) and found.code == ErrorCode.GROUP_ID_NOT_FOUND:
         return ConsumerGroupDescription(group_id, True, [], "", ConsumerGroupState.DEAD, None, ConsumerGroupType.CLASSIC)
     if isinstance(found, levada.KafkaError):
@@ -197,7 +201,7 @@ def _type(word: str) -> ConsumerGroupType:
 
 
 def altered(wanted: list[TopicPartition], outcomes: Mapping[Any, Any]) -> list[TopicPartition]:
-    """Return the partitions of alter_consumer_group_offsets(), each with its error or None."""
+    """Return copies of the partitions of alter_consumer_group_offsets(), each with its error or None."""
     done = []
     for partition in wanted:
         outcome = outcomes.get(place(partition))

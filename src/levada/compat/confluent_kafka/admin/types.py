@@ -134,7 +134,7 @@ class ConfigEntry:
 
 @total_ordering
 class ConfigResource:
-    """A topic, broker or group with its settings, or with changes of them."""
+    """A topic, broker or group with its settings, or with changes of them. Equality and order are those of type and name alone."""
 
     Type: Final = ResourceType
 
@@ -162,7 +162,7 @@ class ConfigResource:
         self.error = error
 
     def set_config(self, name: str, value: str, overwrite: bool = True) -> None:
-        """Note a setting, which incremental_alter_configs() does not read; use add_incremental_config()."""
+        """Note a setting. No call of AdminClient reads it; use add_incremental_config() instead. overwrite: replace an earlier value."""
         if overwrite or name not in self.set_config_dict:
             self.set_config_dict[name] = value
 
@@ -212,12 +212,12 @@ class OffsetSpec:
 
     @classmethod
     def for_timestamp(cls, timestamp: int) -> OffsetSpec:
-        """Return the spec for the first record at or after a time in milliseconds."""
+        """Return the spec for the first record at or after a time in milliseconds since the epoch."""
         return cls(timestamp)
 
 
 class ListOffsetsResultInfo:
-    """A result of list_offsets(); offset -1 if there is no such record."""
+    """A result of list_offsets(). offset: -1 if there is no such record. timestamp: milliseconds since the epoch, -1 if unknown."""
 
     def __init__(self, offset: int, timestamp: int, leader_epoch: int) -> None:
         self.offset, self.timestamp = offset, timestamp
@@ -256,7 +256,7 @@ class ConsumerGroupListing:
 
 
 class ListConsumerGroupsResult:
-    """valid: the groups. errors: always empty, as the call fails as a whole."""
+    """A result of list_consumer_groups(). valid: the groups. errors: always empty, because here the call fails as a whole."""
 
     def __init__(self, valid: list[ConsumerGroupListing], errors: list[Exception]) -> None:
         self.valid, self.errors = valid, errors

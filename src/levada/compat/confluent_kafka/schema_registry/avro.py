@@ -19,7 +19,7 @@ from levada.registry import Schema
 
 
 class AvroSerializer(PerFieldSerializer):
-    """Serializes objects as Avro. to_dict: called with an object and its SerializationContext."""
+    """Serializes objects as Avro. to_dict: called with an object and its SerializationContext; returns what is serialized."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AvroSerializer(PerFieldSerializer):
 
 
 class AvroDeserializer(ByIdDeserializer):
-    """Deserializes Avro by the schema id in each value. schema_str: the reader's schema."""
+    """Deserializes Avro by the schema id of each value. schema_str: the reader's schema, None for the writer's."""
 
     def __init__(
         self,

@@ -29,7 +29,9 @@ class SchemaRegistryError(Exception):
 
 @contextmanager
 def raising_registry_errors() -> Iterator[None]:
-    """Turn errors of levada.registry into SchemaRegistryError, and those of serializing into SerializationError."""
+    """Turn errors of levada.registry into SchemaRegistryError, those of serializing into SerializationError, and those of settings into
+    ValueError.
+    """
     try:
         yield
     except RegistryAnswerError as error:

@@ -42,7 +42,9 @@ class JSONSerializer(PerFieldSerializer):
 
 
 class JSONDeserializer(ByIdDeserializer):
-    """Deserializes JSON. It validates values by schema_str, or by their writer's schema without one, if it has a registry client."""
+    """Deserializes JSON. Unless conf has validate=False, it validates values by schema_str or, if this is None, by the writer's schema; it
+    needs schema_registry_client then.
+    """
 
     def __init__(
         self,

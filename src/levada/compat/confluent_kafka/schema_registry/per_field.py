@@ -1,4 +1,6 @@
-"""What the serializers share: one serializer of levada per topic and field, as levada's know their subject, and conf."""
+"""What serializers and deserializers share: the options of their conf, and one serializer of levada for each topic and field, because
+levada's serializers know their subject.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def serializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) 
 def deserializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> Settings:
     """Return the values of the options of one kind of deserializer, and schema.id.deserializer.
 
-    Strategies have no effect: values are read by their schema's id.
+    own: these options, each with its default. Strategies have no effect: values are read by their schema's id. Raises ValueError for
+    options that levada cannot honour.
     """
     given = dict(conf or {})
     values = {name: given.pop(name, default) for name, default in {**own, ID_DESERIALIZER: None}.items()}
@@ -52,14 +55,16 @@ def refuse_rest(given: Mapping[str, Any], known: set[str]) -> None:
 
 
 def refuse_arguments(**given: Any) -> None:
-    """Raise ValueError for arguments of constructors that levada cannot honour."""
+    """Raise ValueError for arguments of constructors that levada cannot honour, unless they are None or False."""
     for name, value in given.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: levada.registry has nothing like it; leave it out")
 
 
 class PerFieldSerializer(Serializer):
-    """A serializer that makes one of levada's for each topic and field. make: makes it of topic and field. to_dict: of the program."""
+    """A serializer that makes one of levada's for each topic and field. make: returns it for a topic and a field. to_dict: the program's
+    function that converts an object before, None for no conversion.
+    """
 
     def __init__(self, make: Callable[[str, str], Callable[[Any], bytes | None]], to_dict: Callable[..., Any] | None = None) -> None:
         if to_dict is not None and not callable(to_dict):
@@ -69,7 +74,10 @@ class PerFieldSerializer(Serializer):
         self._made: dict[tuple[str, str], Callable[[Any], bytes | None]] = {}
 
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
-        """Return an object as bytes with its schema's id; None as None."""
+        """Return an object as bytes; None as None. The id of its schema stands before the data, or is added to ctx.headers.
+
+        Raises ValueError without a context, SchemaRegistryError and SerializationError.
+        """
         if obj is None:
             return None
         if ctx is None:
@@ -82,7 +90,9 @@ class PerFieldSerializer(Serializer):
 
 
 class ByIdDeserializer(Deserializer):
-    """A deserializer of levada. read: that one. from_dict: of the program. settings: of deserializer_settings()."""
+    """A deserializer over one of levada's. read: levada's. from_dict: the program's function that converts its result, None for no
+    conversion. settings: from deserializer_settings().
+    """
 
     def __init__(self, read: Callable[[bytes, bytes | None], Any], from_dict: Callable[..., Any] | None, settings: Settings) -> None:
         if from_dict is not None and not callable(from_dict):
@@ -92,7 +102,10 @@ class ByIdDeserializer(Deserializer):
         self._from_dict = from_dict
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
-        """Return the object of bytes with a schema's id; None of None."""
+        """Return the object that the bytes are, by the schema's id in them or in ctx.headers; None for None.
+
+        Raises SchemaRegistryError and SerializationError.
+        """
         if value is None:
             return None
         with raising_registry_errors():

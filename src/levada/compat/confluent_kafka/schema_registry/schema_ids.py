@@ -50,7 +50,9 @@ def reads_headers(deserializer: Callable[..., Any] | None) -> bool:
 
 
 def add_headers(data: bytes | None, ctx: SerializationContext) -> bytes | None:
-    """Return serialized bytes, after adding the headers that they need to the context's, as confluent-kafka does."""
+    """Return serialized bytes, after adding the headers that they need to those of the context, as confluent-kafka does. Raises
+    SerializationError if the context has no headers to add to.
+    """
     if not isinstance(data, BytesWithHeaders):
         return data
     if not isinstance(ctx.headers, list | dict):

@@ -19,7 +19,11 @@ class SchemaVersion(NamedTuple):
 
 
 class SchemaRegistryClient:
-    """A client of a Schema Registry. conf: url, basic.auth.user.info, bearer.auth.token, ssl.ca.location and others of levada.registry."""
+    """A client of a Schema Registry. Its calls raise SchemaRegistryError.
+
+    conf: url, basic.auth.user.info, bearer.auth.token, ssl.ca.location, timeout (in seconds) and other settings of levada.registry. Raises
+    ValueError for a setting that is not valid. deleted: whether versions or subjects that were deleted softly are also found.
+    """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         settings = {name: value for name, value in conf.items() if value is not None}
@@ -58,17 +62,17 @@ class SchemaRegistryClient:
             return self.levada.get_schema_types()
 
     def get_schema_versions(self, schema_id: int) -> list[SchemaVersion]:
-        """Return where the schema with an id is registered."""
+        """Return the subjects and versions with which the schema with an id is registered."""
         with raising_registry_errors():
             return [SchemaVersion(*found) for found in self.levada.get_schema_versions(schema_id)]
 
     def get_subjects(self, subject_prefix: str | None = None, deleted: bool = False) -> list[str]:
-        """Return the names of subjects."""
+        """Return the names of the subjects that begin with subject_prefix, None for all."""
         with raising_registry_errors():
             return self.levada.get_subjects(subject_prefix, deleted)
 
     def get_versions(self, subject_name: str, deleted: bool = False) -> list[int]:
-        """Return the versions of a subject."""
+        """Return the version numbers of a subject."""
         with raising_registry_errors():
             return self.levada.get_versions(subject_name, deleted)
 
@@ -78,7 +82,7 @@ class SchemaRegistryClient:
             return self.levada.get_latest_version(subject_name)
 
     def get_latest_with_metadata(self, subject_name: str, metadata: Mapping[str, str], deleted: bool = False) -> RegisteredSchema:
-        """Return the latest version of a subject whose metadata have these properties."""
+        """Return the latest version of a subject that has these properties in its metadata."""
         with raising_registry_errors():
             return self.levada.get_latest_with_metadata(subject_name, metadata, deleted)
 
@@ -98,24 +102,24 @@ class SchemaRegistryClient:
             return self.levada.get_referenced_by(subject_name, version)
 
     def delete_subject(self, subject_name: str, permanent: bool = False) -> list[int]:
-        """Delete a subject; return its versions."""
+        """Delete a subject; return the numbers of the deleted versions. permanent: requires that it was deleted softly before."""
         with raising_registry_errors():
             return self.levada.delete_subject(subject_name, permanent)
 
     def delete_version(self, subject_name: str, version: int, permanent: bool = False) -> int:
-        """Delete a version; return it."""
+        """Delete a version; return its number. permanent: requires that it was deleted softly before."""
         with raising_registry_errors():
             return self.levada.delete_version(subject_name, version, permanent)
 
     def set_compatibility(self, subject_name: str | None = None, level: str | None = None) -> Any:
-        """Set the compatibility level of a subject or, for None, of the registry; return the registry's answer."""
+        """Set the compatibility level of a subject or, for None, of the registry; return a dict with the new level as "compatibility"."""
         if level is None:
             raise ValueError("level must be set")
         with raising_registry_errors():
             return {"compatibility": self.levada.set_compatibility(subject_name, str(level))}
 
     def get_compatibility(self, subject_name: str | None = None) -> str:
-        """Return the compatibility level of a subject or, for None, of the registry."""
+        """Return the compatibility level of a subject, or that of the registry if the subject has none or is None."""
         with raising_registry_errors():
             return self.levada.get_compatibility(subject_name)
 
@@ -125,12 +129,12 @@ class SchemaRegistryClient:
             return bool(self.levada.test_compatibility(subject_name, schema, version))
 
     def get_mode(self, subject_name: str) -> str:
-        """Return the mode of a subject."""
+        """Return the mode of a subject, or that of the registry if the subject has none."""
         with raising_registry_errors():
             return self.levada.get_mode(subject_name)
 
     def update_mode(self, subject_name: str, mode: str, force: bool = False) -> str:
-        """Set the mode of a subject."""
+        """Set the mode of a subject; return it."""
         with raising_registry_errors():
             return self.levada.update_mode(subject_name, mode, force)
 

@@ -19,19 +19,21 @@ def topic_subject_name_strategy(ctx: SerializationContext | None, record_name: s
 
 
 def topic_record_subject_name_strategy(ctx: SerializationContext | None, record_name: str | None) -> str | None:
-    """Return <topic>-<name of the record>."""
+    """Return <topic>-<name of the record>; None without a name."""
     if ctx is None:
         raise ValueError("SerializationContext is required for topic_record_subject_name_strategy")
     return None if record_name is None else f"{ctx.topic}-{record_name}"
 
 
 def record_subject_name_strategy(ctx: SerializationContext | None, record_name: str | None) -> str | None:
-    """Return the name of the record."""
+    """Return the name of the record; None without a name."""
     return record_name
 
 
 def levada_strategy(strategy: Strategy | None, kind: Any) -> Any:
-    """Return levada's subject.name.strategy. strategy: a function of the program, or None. kind: subject.name.strategy.type, or None."""
+    """Return levada's subject.name.strategy. strategy: a function of the program, or None. kind: subject.name.strategy.type, or None for
+    TOPIC. Raises ValueError for another type.
+    """
     if strategy is not None:
         return lambda topic, field, record_name: strategy(SerializationContext(topic, MessageField(field)), record_name)
     name = str(getattr(kind, "value", kind or "TOPIC")).upper()
