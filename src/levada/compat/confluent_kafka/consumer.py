@@ -679,8 +679,8 @@ def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -
 
 
 def _pattern(topics: list[str]) -> str:
-    """Return one regular expression for all topics and patterns. Levada's expression has to match whole names; a pattern of librdkafka
-    matches names that begin with a match. Raises KafkaException for a pattern that is not valid.
+    """Return one regular expression for all topics and patterns. In levada it has to match the whole name of a topic; a pattern of
+    librdkafka has to match only the beginning. Raises KafkaException for a pattern that is not valid.
     """
     for topic in topics:
         try:

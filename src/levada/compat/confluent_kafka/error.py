@@ -51,11 +51,11 @@ class KafkaError(ErrorCodes):
         return self._fatal
 
     def retriable(self) -> bool:
-        """Return whether the call of the transactional API may be repeated. False for errors of all else, such as delivery reports."""
+        """Return whether the call of the transactional API may be repeated. False for errors from elsewhere, as in confluent-kafka."""
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
-        """Return whether the transaction has to be aborted. False for errors of all but the transactional API."""
+        """Return whether the transaction has to be aborted. False for errors that are not from the transactional API."""
         return self._txn_requires_abort
 
     def __eq__(self, other: object) -> bool:

@@ -372,7 +372,7 @@ class Producer:
         self._events.add(lambda: self._report(message, error, None))
 
     def _report(self, message: Outgoing, error: KafkaError | None, metadata: RecordMetadata | None) -> None:
-        """Give a message's memory back and call its callback, if there is one and the program wants reports of successes."""
+        """Give a message's memory back and call its callback, if there is one; with delivery.report.only.error only for a failure."""
         self._release(message.size)
         callback = message.callback
         if callback is None or (error is None and self._own["delivery.report.only.error"]):

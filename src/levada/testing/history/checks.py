@@ -131,8 +131,8 @@ def torn(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def stuck(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K12: find operations that took longer than their time limit, or that have no end although their process was closed or, if it was not
-    killed, the run went on for longer than the limit.
+    """K12: find operations that took longer than their time limit, and operations without an end whose process was closed, or whose time
+    limit passed although their process was not killed.
     """
     closed = {event.process: event.at_ms for event in ledger.processes if event.type is Type.OK}
     for operation in ledger.operations:

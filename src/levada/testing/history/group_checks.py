@@ -25,6 +25,7 @@ def skipped(ledger: Ledger, reads: FinalReads) -> Findings:
     and, if the run makes records from others, offsets that a transaction committed although no record was made from a record before them.
 
     If an offset is committed before its group has a recorded member, the group begins there, and records before it need not be delivered.
+    A group without recorded members is checked only in the last way.
     """
     there = _by_partition(reads.committed)
     offsets = {tp: [found.offset for found in found_there] for tp, found_there in there.items()}

@@ -63,8 +63,8 @@ class Transaction:
 
     @property
     def decision(self) -> Decision:
-        """The outcome of the transaction, from its commits and aborts. If no commit was requested, or if all of them certainly failed, the
-        transaction was not committed.
+        """COMMITTED if a commit succeeded; NOT_COMMITTED if an abort succeeded, if no commit was requested, or if all commits certainly
+        failed; otherwise UNKNOWN.
         """
         commits = {commit.outcome for commit in self.commits}
         if Type.OK in commits:
