@@ -58,7 +58,7 @@ class EmbeddedKafka:
     another broker uses the folder.
 
     security: "SSL" for TLS with a new certificate of a new authority (`pip install 'levada[testing]'`), or a levada.testing.Tls with your
-    own certificate. `client_settings` has the settings with which clients connect.
+    own certificate. `client_settings` has the settings with which clients connect; with a Tls, add those of its Authority.trust().
 
     users: user names with their passwords. Clients have to log in with PLAIN or SCRAM. A user that exists in data_dir gets the new
     password. settings_for() has the settings of a user's client. KafkaAdmin.alter_user_scram_credentials() creates more users for SCRAM.

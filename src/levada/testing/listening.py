@@ -70,7 +70,9 @@ class Listening:
         ]
 
     def trust(self, listener: str | None) -> dict[str, Any]:
-        """Return the settings with which a client connects to a listener, without addresses and login."""
+        """Return the settings with which a client connects to a listener, without addresses and login. If `security` was a Tls, a client
+        also needs to know the authority of its certificate.
+        """
         protocol = self.protocol(listener)
         trust = {name: value for name, value in self._trust.items() if protocol in TLS_PROTOCOLS}
         return trust if protocol == PLAINTEXT else {**trust, "security_protocol": protocol}
@@ -83,10 +85,10 @@ def logins_of(
     aws_accounts: Mapping[str, str] | None,
     keytab: Path | str | None = None,
 ) -> Logins:
-    """Return the users of a cluster and the mechanisms by which they can log in. access: the cluster's SCRAM users and delegation tokens.
-    Raises ConfigError.
+    """Return the users of a cluster and the mechanisms by which they can log in. The passwords are also set for SCRAM users of `access`.
 
-    users: passwords by user name; None for none.
+    users: passwords by user name; None disables PLAIN and SCRAM. oauth, aws_accounts, keytab: None disables their mechanism. Raises
+    ConfigError for an argument that cannot be used.
     """
     if isinstance(oauth, str) and oauth != "unsecured":
         raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")
@@ -123,7 +125,7 @@ def _list(names: Any) -> str:
 
 def _secured(security: Security) -> tuple[dict[str, Any], Callable[[socket], TransportLayer]]:
     """Return the settings with which clients trust the brokers' certificate, and the function that creates the transport layer of a
-    broker's connection.
+    broker's connection. There are no such settings without TLS, and none for a Tls, whose authority is not known.
     """
     if security is None:
         return {}, PlaintextTransport

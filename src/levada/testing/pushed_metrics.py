@@ -26,7 +26,7 @@ class PushedMetrics:
 
     @classmethod
     def of(cls, pushed: Pushed) -> Self:
-        """Decode a push that the broker has accepted. Raises ProtocolError if it is not in OTLP, because the broker does not check this."""
+        """Decode a push that the broker has accepted. Raises ProtocolError if it is not in OTLP; the broker does not check this."""
         payload = decode(pushed.metrics)
         return cls(pushed.client_id, pushed.client_instance_id, pushed.terminating, pushed.codec.name.lower(), payload)
 

@@ -59,12 +59,12 @@ class Authority:
         return Tls(_chain(issued), _key(issued), self.certificate, client_auth)
 
     def client(self, name: str = "client") -> dict[str, Any]:
-        """Return the settings of a client with a new certificate of this authority. name: the common name in the certificate."""
+        """Return the settings with which a client presents a new certificate of this authority. name: the common name in it."""
         issued = self._authority.issue_cert(common_name=name)
         return {"ssl_keystore_certificate_chain": _chain(issued), "ssl_keystore_key": _key(issued)}
 
     def trust(self) -> dict[str, Any]:
-        """Return the settings of a client that trusts certificates of this authority."""
+        """Return the settings with which a client uses TLS and trusts certificates of this authority."""
         return {"security_protocol": "SSL", "ssl_truststore_certificates": self.certificate}
 
 

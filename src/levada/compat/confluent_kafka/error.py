@@ -15,7 +15,7 @@ from levada.compat.confluent_kafka.error_codes import ErrorCodes as ErrorCodes
 
 @total_ordering
 class KafkaError(ErrorCodes):
-    """An error as a value: it is handed to callbacks, returned by Message.error(), and the first argument of a KafkaException.
+    """An error as a value: it is passed to callbacks, returned by Message.error(), and the first argument of a KafkaException.
 
     It can be compared with a number: `error == KafkaError._PARTITION_EOF`.
     """

@@ -54,7 +54,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction with its sends, in the order in which they were made."""
+    """A transaction with its sends, and with its commits and aborts, which may be repeated; all in the order in which they began."""
 
     number: int
     sends: list[Operation] = field(default_factory=list)

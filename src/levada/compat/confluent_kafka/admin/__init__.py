@@ -1,4 +1,4 @@
-"""AdminClient, and what its calls take and return. Calls return futures, as confluent-kafka's do."""
+"""AdminClient, and what its calls take and return. Most calls return futures, as confluent-kafka's do."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ CONFIG_SOURCE_GROUP_CONFIG = 8
 
 
 class NewTopic:
-    """A topic to be created."""
+    """A topic to be created. num_partitions, replication_factor: -1 for the broker's default. replica_assignment: the broker ids of each
+    partition, in place of these two.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,9 @@ class NewTopic:
 
 
 class NewPartitions:
-    """The number of partitions that a topic shall have."""
+    """The number of partitions that a topic shall have. replica_assignment: the broker ids of each new partition; None lets the cluster
+    choose.
+    """
 
     def __init__(self, topic: str, new_total_count: int, replica_assignment: list[list[int]] | None = None) -> None:
         self.topic = topic
