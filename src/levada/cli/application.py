@@ -1,4 +1,4 @@
-"""The application with all its commands. The module of a command is loaded when the command is called."""
+"""The application with all its commands. The module of a command is loaded when the command is called, or asked for its help."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LazyGroup(Group):
         return name, command and load(str(command.name)), rest
 
     def loaded(self, name: str) -> Any:
-        """Return a command, loaded, or None if there is none with this name."""
+        """Load the command with this name and return it, or return None if there is none."""
         return load(name) if name in self.commands else None
 
 
@@ -103,7 +103,10 @@ def application() -> LazyGroup:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Mistakes on the command line are printed. Other errors of a command are raised."""
+    """Run one command line and return its exit code. Mistakes on the command line are printed. Other errors of a command are raised.
+
+    If a shell asks for completions (COMPLETE_VAR is set), print those instead.
+    """
     more: dict[str, Any] = {}
     if COMPLETE_VAR in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
@@ -144,7 +147,7 @@ PLAINER: Mapping[str, str] = {
 
 
 def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
-    """Print a mistake on the command line: in one line if the words are another tool's, else in a second line where to look."""
+    """Print a mistake on the command line. If the words are another tool's, add the command line to write, else name the --help to read."""
     from levada.cli.other_tools import answer
 
     text = mistake.format_message()

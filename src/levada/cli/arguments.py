@@ -63,7 +63,7 @@ def as_typed(text: str) -> bytes:
 def word(kind: type[E], text: str) -> E:
     """Return the enum member with this name in any spelling: DescribeConfigs, describe-configs, DESCRIBE_CONFIGS.
 
-    Raises typer.BadParameter for another name.
+    Raises typer.BadParameter for another name, also for Unknown and Any.
     """
     plain = text.replace("_", "").replace("-", "").lower()
     known = {one.value.lower(): one for one in kind if one.value not in _NOBODYS}

@@ -1,8 +1,9 @@
 """Turns a function into a command: passes it an Invocation, and adds the options that every command has.
 
 These options can stand before the command's name or after it: `levada -b host:9092 consume t` is `levada consume t -b host:9092`. If an
-option stands at both places, the one after the name counts. A command may use one of their letters for an option of its own: `-o` of
-consume means offsets, like in kcat and rpk, so the output format of consume has only the long spelling --output.
+option stands at both places, the value after the name counts; the settings of -X count from both places. A command may use one of their
+letters for an option of its own: `-o` of consume means offsets, like in kcat and rpk, so the output format of consume has only the long
+spelling --output.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Given(NamedTuple):
     wait: bool = False
 
     def over(self, outer: Self) -> Given:
-        """Return these options, completed by the outer ones: those that stood before the command's name."""
+        """Return these options, completed by the outer ones: those that stood before the command's name.
+
+        The settings of -X are joined; if both have a setting, these override the outer ones. For -v the greater number counts.
+        """
         return Given(
             self.brokers or outer.brokers,
             outer.option + self.option,
@@ -92,12 +96,15 @@ class Group(TyperGroup):
         return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, with that of --help."""
+        """Return the parameters, --help among them, changed by refined()."""
         return refined(super().get_params(ctx))
 
 
 def command_group(help: str) -> typer.Typer:
-    """Return an app for several commands, such as `levada topics list`. help: its line in the list of commands."""
+    """Return an app for several commands, such as `levada topics list`. help: its text in its own --help and in that of a group above it.
+
+    `levada --help` has the texts of application.COMMANDS instead.
+    """
     return typer.Typer(cls=Group, help=help, no_args_is_help=True, add_completion=False)
 
 
@@ -119,7 +126,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
 
 
 def _advised(function: F) -> F:
-    """Add advice about --wait to the error of a command whose brokers cannot be reached."""
+    """If the command's brokers cannot be reached, and waiting for them may help, add advice about --wait to the error."""
 
     @wraps(function)
     def call(run: Invocation, **values: Any) -> Any:
@@ -175,12 +182,12 @@ class Command(TyperCommand):
     """A command whose help names the types of its values in plain words, instead of Python's."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, with that of --help."""
+        """Return the parameters, --help among them, changed by refined()."""
         return refined(super().get_params(ctx))
 
 
 def refined(params: Any) -> Any:
-    """Change typer's parameters: help names their types in plain words, and a shell completes their values."""
+    """Change typer's parameters and return them: help names their types in plain words, and a shell completes their values."""
     for param in params:
         param.display_type = partial(_type_name, param)
         if not param.type_descriptor.is_choice:

@@ -23,7 +23,10 @@ PROFILES = frozenset({"profile", "to_profile"})
 
 
 def completions(context: Any, param: Any, incomplete: str) -> list[str]:
-    """Return the values of a parameter that begin with what is typed. context: typer's, with the options that stand on the line."""
+    """Return the values of a parameter that begin with what is typed, sorted; [] if they are not known within TIME_LIMIT_S.
+
+    Names that begin with __ are left out until something is typed. context: typer's, with the options that stand on the line.
+    """
     found: list[str] = []
 
     def ask() -> None:
@@ -65,8 +68,8 @@ def _admin(context: Any) -> Any:
         for context_ in (context, context.find_root())
     )
     given = own._replace(option=tuple(own.option)).over(outer._replace(option=tuple(outer.option)))
-    # Its log lines would mix with what the user types.
     run = Invocation(given.brokers, given.option, given.profile)
+    # Log lines would mix with what the user types.
     logging.getLogger("levada").handlers[:] = [logging.NullHandler()]
     return KafkaAdmin({**run.client_settings(AdminConfig), **QUICK})
 
@@ -119,4 +122,4 @@ _WORDS: Mapping[tuple[str, str], Callable[[], Iterable[str]]] = {
         for command in ("describe", "set", "unset")
     },
 }
-"""Values of the parameters of commands that always are the same."""
+"""By command and parameter, the values that do not depend on the cluster."""

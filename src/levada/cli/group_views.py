@@ -47,7 +47,7 @@ class MemberView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. assignor: name of its assignor, "" if not chosen yet. lags: its lag in each partition.
+    """A group. assignor: name of its assignor, "" if not chosen yet, and for share groups. lags: its lag in each partition.
 
     of_spark: whether a Spark query commits its progress for the group (commitOffsets), so that it needs no members.
     """
@@ -73,7 +73,7 @@ Description: TypeAlias = ConsumerGroupDescription | ClassicGroupDescription | Sh
 
 
 def group_views(admin: KafkaAdmin, listings: Iterable[GroupListing], ends_of: LogEndsOf) -> dict[str, GroupView | KafkaError]:
-    """Return the group, or the error of describing it, by group id."""
+    """Return the group, or the error of describing it or reading its offsets, by group id."""
     by_id = {listing.group_id: listing for listing in listings}
     described = _described(admin, by_id.values())
     positions = _positions(admin, [by_id[group] for group, found in described.items() if not isinstance(found, KafkaError)])
@@ -197,7 +197,7 @@ def to_offsets(
 ) -> list[Plan]:
     """Return the plans for a reset to these offsets. An offset outside of the log becomes its start or end, like in Java's tool.
 
-    committed: the present offsets; None without one. ends: the start and end of each log.
+    committed: the present offsets; None without one. ends: the start and end of each log; without them, an offset is used as it is.
     """
     return [_plan(group, tp, offset, committed.get(tp), ends.get(tp)) for tp, offset in sorted(wanted.items())]
 

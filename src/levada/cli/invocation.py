@@ -33,7 +33,8 @@ LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 ASKED_ONCE: Mapping[str, Any] = {"default.api.timeout.ms": 15_000}
 """Defaults of admin clients. A short timeout, because a user waits for the answer."""
 REGISTRY_ASKED_TWICE: Mapping[str, Any] = {"max.retries": 1, "retries.wait.ms": 500}
-"""Defaults of registry clients. With one retry, one lost answer does not fail a command, and a registry that is down fails it soon."""
+"""Defaults of registry clients without --wait. With one retry, one lost answer does not fail a command, and a registry that is down fails
+it soon."""
 NOT_CREATING: Mapping[str, Any] = {"allow.auto.create.topics": False}
 """Defaults of consumers. Reading from a misspelt topic must not create it."""
 
@@ -66,13 +67,16 @@ class Invocation:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the command line, the environment and the profile. Raises ConfigError if they cannot be read."""
+        """The settings of the command line, the environment and the profile. Raises ConfigError or OSError if they cannot be read."""
         from levada.cli.settings import settings_of
 
         return settings_of(os.environ, brokers=self._brokers, options=self._options, profile=self._profile)
 
     def client_settings(self, kind: type[Config]) -> dict[str, Any]:
-        """Return the settings of a client for brokers. It fails if no broker can be reached, unless the user chose to wait."""
+        """Return the settings of a client for brokers. The client fails if no broker can be reached, unless the user chose to wait.
+
+        Raises ConfigError as Settings.of() does.
+        """
         return {"bootstrap.wait": False, **self.settings.of(kind), **({"bootstrap.wait": True} if self.waits else {})}
 
     def of_cluster(self, profile: str | None, brokers: str | None) -> Invocation:
@@ -120,7 +124,7 @@ class Invocation:
     def registry(self, *, asks_twice: bool = True) -> SchemaRegistryClient:
         """Make a client of the Schema Registry at schema.registry.url. Raises ConfigError if that is not set.
 
-        asks_twice: retry a failed request only once, unless the user set otherwise; if false, the library's defaults apply.
+        asks_twice: retry a failed request only once, unless the user set otherwise. If false, or with --wait, the library's defaults apply.
         """
         from levada.config import RegistryConfig
         from levada.registry import SchemaRegistryClient

@@ -49,7 +49,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Number of offsets that the group has not read and that are deleted from the log."""
+        """Number of offsets that the group has not read and that are deleted from the log; 0 if that is unknown."""
         return 0 if self.committed is None or self.log_start is None else max(0, self.log_start - self.committed)
 
 
@@ -64,7 +64,7 @@ def lag_of(
 
 
 def total(lags: Iterable[PartitionLag]) -> int:
-    """Return the sum of the lags, in offsets."""
+    """Return the sum of the lags, in offsets. Unknown lags count as 0."""
     return sum(lag.lag or 0 for lag in lags)
 
 

@@ -37,8 +37,8 @@ class BatchRow(NamedTuple):
     """A record batch, or a group of consecutive messages in a format before Kafka 0.11.
 
     position: of the first byte in the file, or in the data that were read from a broker. control: type of a control batch, "" for other
-    batches. fault: why the batch cannot be trusted, "" if its checksum is right. producer_id, producer_epoch, base_sequence,
-    last_sequence: -1 without an idempotent producer.
+    batches and for a batch with a fault. fault: why the batch cannot be trusted or its records cannot be decoded, or "". producer_id,
+    producer_epoch, base_sequence, last_sequence: -1 without an idempotent producer. Timestamps are in ms since the epoch.
     """
 
     position: int
@@ -65,7 +65,7 @@ class BatchRow(NamedTuple):
 class RecordRow(NamedTuple):
     """A record of a batch. base_offset: of the batch. sequence: -1 without an idempotent producer.
 
-    key, value: bytes, None for null, or the decoded fields of a coordinator's record.
+    key, value: bytes, None for null, or the decoded fields of a coordinator's record. The key of a control record is its type as text.
     """
 
     base_offset: int
@@ -78,7 +78,7 @@ class RecordRow(NamedTuple):
 
 
 class Dumped(NamedTuple):
-    """A batch and its records. The records are empty unless dump() was called with with_records=True."""
+    """A batch and its records. The records are empty if the batch has a fault, or if they were not asked for (with_records)."""
 
     batch: BatchRow
     records: tuple[RecordRow, ...] = ()
@@ -102,7 +102,8 @@ def dump(data: Buffer, *, topic: str = "", with_records: bool = False, position:
     """Yield the batches in these bytes, and at the end a Torn if bytes are left after the last complete batch.
 
     topic: its name; needed to decode the records of coordinators' topics. position: the position of the first byte. A batch with a wrong
-    checksum is yielded with its fault and without records. If the size of a batch cannot be trusted, the batches after it are not found.
+    checksum, or with records that cannot be decoded, is yielded with its fault and without records. If the size of a batch cannot be
+    trusted, the batches after it are not found.
     """
     at = 0
     try:
@@ -187,9 +188,10 @@ _MAX_WAIT_MS: Final = 100
 
 
 def dump_held(client: KafkaClient, tp: TopicPartition, leader: int, start: int, end: int, *, with_records: bool) -> Iterator[Dumped | Torn]:
-    """Fetch from the leader, and yield the batches with offsets from start up to, not including, end. Raises BrokerError if that fails.
+    """Fetch from the leader, and yield the batches that have offsets from start up to, not including, end.
 
-    with_records: whether the results have the records.
+    Ends earlier if the leader sends no more whole batches, or with a Torn if the data are damaged. with_records: whether the results have
+    the records. Raises BrokerError if the leader answers with an error.
     """
     _, newest = client.api_versions(node=leader)["Fetch"]
     offset, position = start, 0

@@ -28,7 +28,7 @@ ENDS: Mapping[str, str] = {"start": "earliest", "beginning": "earliest", "earlie
 EXAMPLES = "start, end, 42, -1000, +5, -1h, @2026-11-01T10:00, a range such as -2h..-1h, or one partition's such as 0:42"
 _DIGITS_OF_MS = 13
 FORMATS = ("json", "yaml", "table")
-"""The meaning of -o in commands that read no offsets."""
+"""The output formats, which -o takes in commands that read no offsets. parse_position() tells a user who writes one to write --output."""
 
 
 class FromStart(NamedTuple):
@@ -76,7 +76,7 @@ EVERYTHING = Spans(Span(None, None), {})
 
 
 def parse_spans(text: str) -> Spans:
-    """Parse positions and ranges in the syntax that this module's docstring shows. Raises ConfigError that shows the accepted forms."""
+    """Parse positions and ranges in the syntax that this module's docstring shows. Raises ConfigError for any other text."""
     others: Span | None = None
     partitions: dict[int, Span] = {}
     for part in text.split(","):
@@ -153,6 +153,7 @@ def settle(position: Position, log: Log, at_time: int | None) -> int:
     """Return the offset of a position in a log.
 
     at_time: the offset of the first record at or after the position's time. None: no such record; then the result is the end of the log.
+    Not used if the position is not a time.
     """
     match position:
         case FromStart(count):

@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, str] = {
     "delete": "topics delete",
     "reset": "groups reset",
 }
-"""Commands under another name. Names of Kafka's scripts are without `kafka-` and `.sh`, and ALIASES are replaced first."""
+"""Other tools' names of commands, and levada's. Names of Kafka's scripts are without `kafka-` and `.sh`, and ALIASES are replaced first."""
 OF_EVERY_COMMAND: Mapping[str, str] = {
     "--bootstrap-server HOST": "-b {}",
     "--bootstrap-servers HOST": "-b {}",
@@ -157,16 +157,17 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "perf produce": {**_NAME, "--num-records N": "-n {}", "--record-size N": "-s {}", "--throughput N": "--rate {}"},
     "perf consume": {**_NAME, "--messages N": "-n {}", "--num-records N": "-n {}"},
 }
-"""What an option becomes, by command of levada. A word after the option means that it has a value, which replaces {}; a word in lower case
-is that value only, and one that ends in capitals begins like it. "" means that the option is not needed. A replacement that does not
-begin with - is a name, which stands before the options."""
+"""What an option of another tool becomes, by command of levada. A word after the option means that it has a value: a word in capitals
+stands for any value, a word without capitals for this value only, and a word that ends in capitals for values that begin like it. The
+value, without such a beginning, replaces {}. "" means that the option is not needed. A replacement that does not begin with - is a name,
+which stands before the options."""
 _REGEX = ("-r", "--regex")
 
 
 def answer(root: Any, words: Sequence[str]) -> str | None:
-    """Return the command line of levada that does what these words mean in another tool, or None. It is complete: it can be typed.
+    """Return the command line of levada that does what these words mean in another tool. It is complete: it can be typed.
 
-    root: the application, which has the commands.
+    None if there is none that levada accepts, or if it would be the same words. root: the application, which has the commands.
     """
     left = [word for word in words if word not in ("-h", "--help")]
     path, left = _path(root, left)
@@ -181,7 +182,7 @@ def answer(root: Any, words: Sequence[str]) -> str | None:
 
 
 def _path(root: Any, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command of levada that the words mean, and the other words."""
+    """Return the command of levada that the words mean, and the other words; (None, []) if they mean none."""
     if words and words[0] in PROGRAMS:
         words = words[1:]
     first = next(iter(words), "")
@@ -221,7 +222,7 @@ def _options_in_front(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _own_options(root: Any, path: str) -> dict[str, bool] | None:
-    """Return the options of a command of levada, and whether each has a value. None if there is no such command."""
+    """Return the options of a command of levada, and whether each has a value. None if there is no such command, or it is a group."""
     name, *below = path.split() or [""]
     command = root.loaded(name)
     for word in below:
@@ -239,7 +240,7 @@ def _own_options(root: Any, path: str) -> dict[str, bool] | None:
 
 def _replaced(path: str, words: Sequence[str], own: Mapping[str, bool]) -> tuple[list[str], list[str]]:
     """Return the names and the options of a command, with options of other tools replaced."""
-    # An option of levada is only replaced where the same letter means something else in another tool, with a table for this command.
+    # An option that this command of levada has is replaced only if OPTIONS names it: it means something else in another tool.
     table = {**{key: to for key, to in OF_EVERY_COMMAND.items() if key.split()[0] not in own}, **OPTIONS.get(path, {})}
     foreign = {key.split()[0]: " " in key for key in table}
     names: list[str] = []

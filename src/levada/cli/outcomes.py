@@ -105,7 +105,7 @@ def advising(advice: str) -> Iterator[None]:
 
 
 def tell_errors(invocation: Invocation, outcomes: Mapping[Any, object]) -> Exit:
-    """Name the failures on stderr, and return the exit code."""
+    """Name the failures on stderr. Return DONE without failures, PARTLY if only some outcomes failed, else the code of the first one."""
     errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
     for name, error in errors.items():
         invocation.say(str(error) if str(name) in str(error) else f"{in_one_line(str(name))}: {error}")

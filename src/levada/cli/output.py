@@ -28,8 +28,9 @@ class OutputFormat(StrEnum):
 def plain(value: Any) -> Any:
     """Convert a result to types that JSON and YAML have.
 
-    Named tuples and dataclasses become mappings, sets and tuples become lists, and errors become their texts. Keys of mappings become
-    text; a TopicPartition becomes `topic-0`. Enum members become their values if these are text, else their names.
+    Named tuples and dataclasses become mappings; sets, tuples and other iterables become lists. Bytes become text; dates and times become
+    ISO 8601; UUIDs, decimals, durations and errors become their texts. Enum members become their values if these are text, else their
+    names. Keys of mappings become text: `topic-0` for a TopicPartition. Raises TypeError for any other type.
     """
     if value is None or isinstance(value, bool | float) or type(value) in (int, str):
         return value
@@ -62,7 +63,7 @@ def _key(key: Any) -> str:
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
-    """Return plain() data as JSON that is safe for a terminal: only control characters are escaped, other characters are not.
+    """Return plain() data as JSON that is safe for a terminal: HARMFUL characters are escaped, other characters outside ASCII are not.
 
     NaN and infinities, which JSON cannot hold as numbers, become the strings "NaN", "Infinity" and "-Infinity". indent: spaces per level;
     None for one line.
@@ -75,7 +76,7 @@ def json_text(data: Any, *, indent: int | None = None) -> str:
 
 
 def json_strings(texts: Sequence[str | None]) -> list[str]:
-    """Return texts as json_text() does, but faster if all are ASCII."""
+    """Return json_text() of each text, but faster if all are ASCII."""
     quote = json.encoder.encode_basestring
     quoted = ["null" if text is None else quote(text) for text in texts]
     return quoted if _is_harmless("".join(quoted)) else [_harmless(text) for text in quoted]
@@ -106,7 +107,7 @@ def _finite(data: Any) -> Any:
 
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""Kept because json.dumps would make a new encoder for each call."""
+"""Made once, because json.dumps would make a new encoder for each call."""
 _CONTROLS = {code: f"\\u{code:04x}" for first, last in HARMFUL for code in range(first, last + 1)}
 """Escapes of surrogates, which UTF-8 cannot hold, and of characters that a terminal may act on. json.dumps escapes U+0000 to U+001F."""
 

@@ -35,7 +35,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def there(self) -> tuple[int, int]:
-        """The offsets (start, end) of the range, up to the end of the log.
+        """The offsets (start, end) of the range, up to the end of the log; (start, start) if the range begins behind that.
 
         Offsets before the start of the log are kept, so that their loss is noticed.
         """
@@ -52,7 +52,7 @@ def settled(
     start: Position = "earliest",
     end: Position = "latest",
 ) -> dict[TopicPartition, OffsetRange]:
-    """Ask the brokers once for the offsets of the spans, for every partition of the topics.
+    """Ask the brokers for the offsets of the spans, and return the range of each partition of the topics.
 
     only: the partitions to include; default: all, or only those that spans name if spans say nothing about others. start, end: positions
     for the sides that spans leave out. Raises ConfigError for a partition that a topic does not have.
@@ -74,9 +74,9 @@ def settled(
 
 
 def remarks(ranges: Mapping[TopicPartition, OffsetRange], *, waits: bool) -> list[str]:
-    """Return messages about ranges without records, or that lie partly outside of their logs.
+    """Return messages about ranges that end before they begin, reach behind the end of their log, or begin at a time in the future.
 
-    waits: whether records that come later are read too.
+    If there are none of these and no range has records, one message says that. waits: whether records that come later are read too.
     """
     empty, ahead, short = [], [], []
     to_come: list[str] = []
@@ -164,7 +164,7 @@ def log_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[
 
 
 def ends_at_leaders(admin: KafkaAdmin, infos: Iterable[PartitionInfo]) -> dict[TopicPartition, LogEnds]:
-    """Return the start and end offsets of partitions. Partitions without a leader are left out."""
+    """Return the start and end offsets of partitions. Partitions without a leader, or that were deleted meanwhile, are left out."""
     led = [TopicPartition(info.topic, info.partition) for info in infos if info.leader >= 0]
     starts, ends = _listed(admin, led, OffsetSpec.EARLIEST), _listed(admin, led, OffsetSpec.LATEST)
     return {tp: LogEnds(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
@@ -200,8 +200,8 @@ def offsets_at(
 ) -> dict[TopicPartition, int]:
     """Return the offset at the position of each partition. Partitions without a position are left out.
 
-    outside: printed with the names of the partitions whose log does not have the position, and with its ends; "" for nothing. Raises
-    ConfigError if spans name a partition that is not among the partitions.
+    outside: message for partitions whose log does not have the position, printed with the names and logs of these; "" prints nothing.
+    Raises ConfigError if spans name a partition that is not among the partitions.
     """
     there = sorted(set(partitions))
     _check_named(spans, there)
@@ -223,9 +223,10 @@ def _has(at: OffsetRange) -> bool:
 
 
 def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:
-    """Return the offsets for two positions of a partition, such as the options --from and --to.
+    """Return the offsets for two positions of a partition: those of the options --from and --to. Prints the remarks().
 
-    Raises ConfigError if a position names another partition, or if the second position is before the first.
+    Raises ConfigError if a position names another partition, or if the second position is before the first in every log. If that depends
+    on the log, the second offset may be less than the first.
     """
     for spans in (first, last):
         _check_named(spans, [tp])

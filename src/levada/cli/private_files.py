@@ -19,7 +19,8 @@ def read_private(path: Path, what: str, *, others_may_read: bool) -> str:
     what: description of the file, for errors. The check is done on the open file, so that nobody can replace the file between check and
     read. For a link, the permissions of its target are checked. On Windows, owner and permissions are not checked.
 
-    Raises ConfigError with advice, FileNotFoundError, and any other OSError.
+    Raises ConfigError if the file is refused, is larger than MOST_BYTES, or is not UTF-8; FileNotFoundError and other OSErrors if it cannot
+    be opened.
     """
     # Without O_NONBLOCK, opening a FIFO would block until a writer opens it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))

@@ -15,10 +15,11 @@
 
 A profile holds settings of the clients under Kafka's names. A setting's value may be read from a file: `{ file = "..." }`, from the output
 of a command: `{ command = "..." }` (a list of words, or text that is split like a shell does), or from an environment variable:
-`{ env = "..." }`. A line feed at the end of such a value is removed.
+`{ env = "..." }`. A line feed at the end of such a file or output is removed. Such a file is refused if other users can read or write it.
 
-The file is config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or the file that LEVADA_CONFIG names. It may name commands
-to run, so it is refused if other users can write it. If it contains a secret, it is also refused if other users can read it.
+The profiles are in config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or in the file that LEVADA_CONFIG names. This file
+may name commands to run, so it is refused if other users can write it. If the profile that is used contains a secret, it is also refused
+if other users can read it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Profile(NamedTuple):
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
-    """Return the path of the configuration file, which need not exist."""
+    """Return the path of the configuration file, which need not exist. Raises ConfigError if the home directory is needed and not known."""
     if named := environment.get("LEVADA_CONFIG"):
         return Path(named)
     home = environment.get("XDG_CONFIG_HOME")
@@ -62,9 +63,10 @@ def config_path(environment: Mapping[str, str]) -> Path:
 
 
 def read_profile(path: Path, name: str | None) -> Profile:
-    """Return a profile. name: None takes the profile that `default` names, or an empty profile if there is none.
+    """Return a profile. name: None takes the profile that `default` names, or an empty profile if there is no `default` or no file.
 
-    Raises ConfigError if the named profile does not exist, or if the file is invalid or has unsafe permissions.
+    Raises ConfigError if the profile does not exist, if a secret cannot be read, or if the file is invalid or has unsafe permissions;
+    OSError if a file cannot be opened.
     """
     try:
         return _read(path, name)

@@ -83,7 +83,10 @@ class ProgressBar(Progress):
 
 @contextmanager
 def progress(what: str, *, total: int | None, unit: str, color: bool | None = None) -> Iterator[Progress]:
-    """Show a progress bar while the block runs. what: the description. total: None if unknown. unit: noun for the count, in singular."""
+    """Show a progress bar while the block runs, if stderr is a terminal.
+
+    what: the description. total: None if unknown. unit: noun for the count, in singular.
+    """
     if not sys.stderr.isatty():
         yield Progress()
         return
@@ -120,7 +123,7 @@ class Pace:
 
     @property
     def at_once(self) -> int:
-        """Largest number for one call of wait(): a tenth of the rate, so that each wait is short."""
+        """Largest number for one call of wait(): a tenth of the rate, but at least 1, so that each wait is short; 2^30 without a rate."""
         return 1 << 30 if self._rate is None else max(int(self._rate / 10), 1)
 
     def wait(self, count: int = 1) -> None:

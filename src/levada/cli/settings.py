@@ -58,8 +58,8 @@ class Settings:
 def settings_of(environment: Mapping[str, str], *, brokers: str | None, options: Iterable[str], profile: str | None) -> Settings:
     """Return the settings of a run, from the command line, the environment and a profile.
 
-    brokers: bootstrap.servers. options: each as KEY=VALUE. profile: its name; None for the one that LEVADA_PROFILE names, if any.
-    Raises ConfigError if an option is not of the form KEY=VALUE, the profile cannot be read, or the output format is unknown.
+    brokers: bootstrap.servers. options: each as KEY=VALUE. profile: its name; None for the one that LEVADA_PROFILE or else the file names.
+    Raises ConfigError if an option is not of the form KEY=VALUE or the output format is unknown, and the errors of read_profile().
     """
     path = config_path(environment)
     read = read_profile(path, profile or environment.get("LEVADA_PROFILE"))
@@ -69,7 +69,10 @@ def settings_of(environment: Mapping[str, str], *, brokers: str | None, options:
 
 
 def settings_of_another(environment: Mapping[str, str], *, brokers: str | None, profile: str | None) -> Settings:
-    """Return the settings of a second cluster. They are only `brokers`, or those of the profile if `brokers` is None."""
+    """Return the settings of a second cluster. They are only `brokers`, or those of the profile if `brokers` is None.
+
+    Raises the errors of read_profile().
+    """
     path = config_path(environment)
     if brokers is not None:
         return Settings([Layer("--to-brokers", {BROKERS: brokers})], None, path)

@@ -36,7 +36,7 @@ class _Column(NamedTuple):
 
 
 def as_wide_as_needed(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table in which nothing is cut off. headings: empty for a table without."""
+    """Yield the lines of a table in which nothing is cut off. headings: empty for a table without headings."""
     lines = [headings, *rows] if headings else rows
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -44,7 +44,7 @@ def as_wide_as_needed(headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def within(width: int, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Layout:
-    """Return the lines of a table for a terminal with this number of columns."""
+    """Return the lines of a table for a terminal of this width. width: in characters."""
     cells = list(zip(*rows, strict=True)) or [()] * len(headings)
     columns = [_Column(heading, column, max(map(width_of, [heading, *column]))) for heading, column in zip(headings, cells, strict=True)]
     if _total([column.width for column in columns]) <= width:
@@ -59,7 +59,7 @@ def within(width: int, headings: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 
 def of_one_result(width: int, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table of names and values. A long value goes on below, from a space or after a comma; no word is broken."""
+    """Yield the lines of a table of names and values. A long value is broken after spaces and commas, and goes on in the next line."""
     names = max((width_of(name) for name, _ in rows), default=0)
     room = max(width - names - len(BETWEEN), LEAST_TEXT)
     for name, value in rows:
