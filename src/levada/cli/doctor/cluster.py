@@ -104,7 +104,7 @@ def leaders(partitions: Sequence[PartitionInfo]) -> Finding:
 
 
 def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int], brokers: Collection[int]) -> list[Finding]:
-    """Return the findings about brokers that are down, and about out-of-sync replicas, of partitions that have a leader.
+    """Return the findings about brokers that are down, and about out-of-sync replicas of partitions that have a leader.
 
     min_in_sync: min.insync.replicas by topic; 1 is assumed for topics that are missing. brokers: ids of the brokers that are up.
     """

@@ -61,7 +61,7 @@ def connected(address: str, error: KafkaError | None, security_protocol: str) ->
 
 
 def _well_until(step: Step, address: str, security_protocol: str) -> list[Finding]:
-    """Return the good findings of the steps before this one: a client reaches this step only after they succeeded."""
+    """Return the good findings of the steps before `step`: a client reaches it only after they succeeded."""
     texts: Mapping[Step, str | None] = {
         Step.TLS: "the certificate is accepted" if security_protocol in TLS_PROTOCOLS else None,
         Step.VERSIONS: "a Kafka broker answers",

@@ -21,9 +21,9 @@ class Way(NamedTuple):
 
 
 def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Yield the findings step by step, each as soon as it is known. wall_ms: returns this machine's time in ms since the epoch.
+    """Yield the findings step by step, as they become known. wall_ms: returns this machine's time in ms since the epoch.
 
-    Raises ConfigError for invalid settings.
+    Raises ConfigError for invalid settings, and KafkaError if the cluster does not answer a later request, such as for its topics.
     """
     config = AdminConfig.parse(settings)
     ways: list[Way] = []
@@ -51,8 +51,9 @@ def _approach(
 ) -> Iterator[Finding]:
     """Check one address: resolve its name, connect, check the listener, describe the cluster. Stop at the first step that fails.
 
-    Yields a finding for each step. If all succeed, the address is added to `ways`. timeout: seconds for each connection. probes: whether
-    doctor opens connections of its own first; it has none through a proxy, where the client's error tells what is wrong.
+    Yields a finding for each step. If all succeed, the address is added to `ways`. timeout: seconds for each connection and for describing
+    the cluster. probes: whether doctor opens connections of its own first. Through a proxy it opens none, and the client's error says what
+    is wrong.
     """
     fault = (yield from _probe(target, security_protocol, timeout)) if probes else False
     if fault:

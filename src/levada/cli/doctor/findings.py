@@ -1,10 +1,10 @@
-"""The steps of `levada doctor`, their order, and the findings that they return.
+"""The steps of `levada doctor`, and the findings that they return.
 
 The steps DNS to LOGIN are done for each address in bootstrap.servers. Each of them needs the one before: a client cannot log in to a host
 whose name does not resolve. An address that fails at a step is not examined further. If no address works, doctor stops and does not
 report the later steps. Otherwise doctor asks the cluster through the addresses that work. If no broker can be reached at its advertised
-listener, doctor stops after LISTENERS. Every other step is done whatever the steps before it found: a partition without a leader says
-nothing about groups.
+listener, doctor stops after LISTENERS, which comes before CLOCK. Every other step is done whatever the steps before it found: a partition
+without a leader says nothing about groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Step(StrEnum):
-    """The steps. The comment below each says what holds if the step succeeds."""
+    """The steps. The text below each says what holds if the step succeeds."""
 
     DNS = "dns"
     """The host names in bootstrap.servers have addresses."""
@@ -30,7 +30,7 @@ class Step(StrEnum):
     METADATA = "metadata"
     """The metadata names the cluster's brokers and its controller."""
     CLOCK = "clock"
-    """The controller's clock agrees with this machine's."""
+    """The clock of the controller quorum's leader agrees with this machine's."""
     LISTENERS = "listeners"
     """Every broker can be reached at its advertised listener."""
     LEADERS = "leaders"
@@ -38,13 +38,13 @@ class Step(StrEnum):
     REPLICAS = "replicas"
     """Every replica is in sync."""
     GROUPS = "groups"
-    """Consumer groups have members that commit, and the records at their committed offsets are new and still exist."""
+    """Groups with records to read have members that commit, and the records at their committed offsets are recent and still exist."""
     TRANSACTIONS = "transactions"
-    """No transaction has been open for long. Consumers with isolation.level=read_committed wait for open transactions."""
+    """No transaction has been open for long, and no group waits for one. With isolation.level=read_committed, consumers wait for them."""
 
 
 class Status(StrEnum):
-    """The result of a step. WARNING: it works now, but may fail soon."""
+    """The result of a step. WARNING: the user should look at it, for example because it may fail soon or could not be examined."""
 
     OK = "ok"
     WARNING = "warning"

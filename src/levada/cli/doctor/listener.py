@@ -50,7 +50,10 @@ class Listener(NamedTuple):
 
 
 def mismatch(address: str, listener: Listener, ours: str) -> Finding | None:
-    """Return the finding if a listener does not accept our security.protocol, else None."""
+    """Return the finding if an address is no Kafka listener, or one that needs another security.protocol than ours.
+
+    None if there is nothing wrong, or if the client's own error will tell more.
+    """
     if listener.speaks is not Speaks.KAFKA:
         return _no_broker(address, listener)
     if listener.has_tls != (ours in TLS_PROTOCOLS):

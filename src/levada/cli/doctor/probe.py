@@ -55,7 +55,10 @@ def reach(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
 
 
 def listen(host: str, port: int, timeout: float) -> Listener:
-    """Find out which protocol an address speaks, and whether with TLS. timeout: seconds for each of three connections."""
+    """Find out which protocol an address speaks, whether with TLS, and which SASL mechanisms it has.
+
+    timeout: seconds to connect and for each read, on up to three connections.
+    """
     has_tls = _completes_handshake(host, port, timeout)
     answer = _ask(host, port, timeout, ApiVersionsRequest(), 0, with_tls=has_tls)
     speaks = _speaks(answer)

@@ -104,9 +104,10 @@ def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) ->
 
 
 def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_s: float) -> dict[str, list[groups.Delay]]:
-    """Return the partitions in which records wait for long, by group with members. If there are any, wait for commits of these groups.
+    """Return the partitions in which records wait for long, by group with members.
 
-    since_ms: records before this time wait for long, in ms since the epoch.
+    If there are any, wait up to watch_s seconds for commits of these groups. since_ms: records before this time wait for long, in ms since
+    the epoch.
     """
     # A share group commits no offsets. A Spark query commits after each batch, which may take long.
     read = [view for view in views if view.members and view.type is not GroupType.SHARE and not view.of_spark]
@@ -132,7 +133,7 @@ def _delays(admin: KafkaAdmin, views: Sequence[GroupView], since_ms: int, watch_
 
 
 def _stable_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offsets up to which consumers with isolation.level=read_committed read. Partitions that do not tell it are left out."""
+    """Return the offsets up to which consumers with isolation.level=read_committed read. Partitions with an error are left out."""
     if not partitions:
         return {}
     specs = dict.fromkeys(partitions, OffsetSpec.LATEST)
@@ -141,9 +142,10 @@ def _stable_ends(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> d
 
 
 def _is_blocked(lag: PartitionLag, stable: int | None) -> bool:
-    """Return whether a group has read all records before an open transaction. stable: offset of the transaction's first record.
+    """Return whether a group has read all records before an open transaction.
 
-    Some programs commit the offset after the last record, although the transaction's marker is there: that is one before `stable`.
+    stable: offset of the transaction's first record, the end of the log without one, or None if unknown. Some programs commit the offset
+    after the last record that they read, although the marker of an earlier transaction stands there: that is one before `stable`.
     """
     if stable is None or lag.committed is None or lag.log_end is None:
         return False
@@ -155,12 +157,12 @@ def _is_late(lag: PartitionLag, recent: LogEnds) -> bool:
 
 
 def _recent(admin: KafkaAdmin, topics: Collection[str], since_ms: int) -> dict[TopicPartition, LogEnds]:
-    """Return the offsets of the records since a time, for all partitions of topics that have a leader."""
+    """Return the first offset since a time and the end of the log, by partition. Partitions without a leader are left out."""
     described = admin.outcomes(admin.describe_topics, sorted(topics))
     infos = [info for found in described.values() if not isinstance(found, KafkaError) for info in found.partitions]
     ends = ends_at_leaders(admin, infos)
     starts = admin.outcomes(admin.list_offsets, dict.fromkeys(ends, since_ms)) if ends else {}
-    # None: all records are older than that.
+    # None: all records are older than since_ms.
     return {
         tp: LogEnds(ends[tp].end if found is None else found.offset, ends[tp].end)
         for tp, found in starts.items()
@@ -171,7 +173,7 @@ def _recent(admin: KafkaAdmin, topics: Collection[str], since_ms: int) -> dict[T
 def _moved(
     admin: KafkaAdmin, committed: Mapping[tuple[str, TopicPartition], int | None], watch_s: float
 ) -> set[tuple[str, TopicPartition]]:
-    """Return the groups and partitions whose committed offset is another one within a time. Return as soon as all are."""
+    """Return the groups and partitions whose committed offset changes within watch_s seconds. Ends earlier once all have changed."""
     moved: set[tuple[str, TopicPartition]] = set()
     until_s = time.monotonic() + watch_s
     while (left := committed.keys() - moved) and time.monotonic() < until_s:
@@ -185,7 +187,10 @@ def _moved(
 
 
 def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
-    """Return the entry that an exactly-once Spark sink stored as this group's offset, or None. Such an offset has no lag."""
+    """Return the entry that an exactly-once Spark sink stored as this group's offset, or None, also on an error.
+
+    Such an offset has no lag.
+    """
     try:
         return ledger_entry(admin, group, timeout)
     except KafkaError:
