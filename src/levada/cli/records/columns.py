@@ -18,9 +18,10 @@ _ARROW_FILE = b"ARROW1"
 
 
 def rows_as_json(batch: Any, end: str = "") -> Any:
-    """Return an array with each row as a JSON object, followed by `end`.
+    """Return an array with each row as a JSON object, followed by `end`; an empty array if there are no columns.
 
-    Times become milliseconds since the epoch; bytes see from_bytes().
+    Timestamps become milliseconds since the epoch; bytes become what from_bytes() returns. Timestamps within a list or struct, dates and
+    times become ISO 8601.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -102,7 +103,10 @@ def check_pyarrow(what: str = _FILES) -> None:
 
 
 def column_batches(path: str, format: str) -> Iterator[Any]:
-    """Yield the Arrow batches of a parquet or Arrow file. path: "-" is stdin. Raises CommandError if the file is neither."""
+    """Yield the Arrow batches of a file. path: "-" is stdin. format: "parquet", or "arrow" for an Arrow file or stream.
+
+    Raises CommandError if the file cannot be read in that format, and OSError if it cannot be opened.
+    """
     with _importing():
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -136,7 +140,7 @@ def columns_of_lines(
 ) -> tuple[Any, InputError | None]:
     """Return the records of lines() as columns: `value`, and with a key delimiter `key`. The arguments are those of lines().
 
-    At a line without the key delimiter they end; then the error that lines() raises is returned, too.
+    The columns end before the first line without the key delimiter, and the error that lines() raises for it is returned, too; else None.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -152,7 +156,7 @@ def columns_of_lines(
 
 
 def with_key(batch: Any, key: bytes) -> Any:
-    """Return the rows with this key where theirs is null."""
+    """Return the rows with this key where their key is null."""
     import pyarrow.compute as pc
 
     place = batch.schema.get_field_index("key")

@@ -40,7 +40,7 @@ class InputError(Exception):
 
 
 class Nulls(NamedTuple):
-    """The texts that mean null in lines and CSV. empty: whether empty text does. marker: another such text, or None."""
+    """The texts that mean null in lines, CSV and whole files. empty: whether empty text means null. marker: another such text, or None."""
 
     empty: bool = False
     marker: bytes | None = None
@@ -68,14 +68,15 @@ def no_key(line: int, key_delimiter: bytes) -> InputError:
 
 
 def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
-    """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped."""
+    """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped. Raises InputError."""
     for number, line in enumerate(stream, 1):
         if not line.isspace():
             yield _reading(number, parse, line)
 
 
 RECORD_COLUMNS = (*FIELDS, "timestamp_type", "leader_epoch")
-"""The columns of a file of records, such as a file of `levada scan`. Not all are written: timestamp_type and leader_epoch, for example."""
+"""The columns of a file of records, such as a file of `levada scan`. produce does not use all: topic, offset, timestamp_type and
+leader_epoch are left out."""
 
 
 def check_columns(names: Sequence[str]) -> None:
@@ -90,6 +91,7 @@ def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) 
 
     If there is a column `value`, the record is read from the columns key, value, headers (JSON), partition and timestamp. Otherwise each
     row becomes the value as a JSON object. ignores_columns: leave out columns that records do not have, instead of raising an error.
+    Raises InputError for the first row that is no record.
     """
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     rows = csv.DictReader(text)

@@ -45,7 +45,7 @@ def fields_of(record: AnyRecord) -> dict[str, Any]:
 
 
 def from_bytes(value: Any) -> Any:
-    """Return a key or value as JSON data: bytes as text, or as {"base64": ...} if they are not UTF-8."""
+    """Return a key or value as JSON data: bytes as text, or as {"base64": ...} if they are not UTF-8; any other value by plain()."""
     if not isinstance(value, bytes):
         return plain(value)
     try:
@@ -55,7 +55,10 @@ def from_bytes(value: Any) -> Any:
 
 
 def to_bytes(value: Any) -> bytes | None:
-    """Return the bytes of a key or value given as JSON data; None for null. Raises ValueError for invalid base64."""
+    """Return the bytes of a key or value given as JSON data: of text, {"base64": ...} or else compact JSON; None for null.
+
+    Raises ValueError for invalid base64.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -116,7 +119,7 @@ def parse(line: str | bytes) -> Mapping[str, Any]:
 
 
 def headers_of(given: Any) -> Headers:
-    """Read headers: a list of {"key": ..., "value": ...}, or an object of names and values. Raises ValueError."""
+    """Read headers: a list of {"key": ..., "value": ...}, an object of names and values, or None for no headers. Raises ValueError."""
     if not given and (given is None or isinstance(given, list)):
         return []
     if isinstance(given, dict):

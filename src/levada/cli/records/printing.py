@@ -30,7 +30,7 @@ FORMATS: Mapping[str, str] = {
 
 
 def printer(format: str, *, to_terminal: bool, delimiter: bytes = b"\n", key_delimiter: bytes | None = None) -> Printer:
-    """Return a function that formats a record as bytes. Raises ConfigError for an unknown format.
+    """Return a function that formats a record as bytes. Raises ConfigError for an unknown format, or an unknown letter in a template.
 
     to_terminal: whether control characters are made visible in the formats raw and yaml, and in % formats. delimiter, key_delimiter: for
     the format raw, after each record and between key and value; key_delimiter None omits the key.

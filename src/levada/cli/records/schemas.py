@@ -70,7 +70,7 @@ def _deserializer(kind: str, registry: RegistryOf) -> Callable[[bytes], Any]:
 
 
 def data_of(text: bytes) -> Any:
-    """Return the data of a key or value that is JSON. Raises ValueError."""
+    """Return the data of a key or value that is JSON. Raises ValueError if it is not."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
@@ -100,7 +100,10 @@ def _serializer(kind: str, topic: str, part: str, registry: RegistryOf) -> Calla
 
 
 def column_formats(given: Sequence[str], topics: Sequence[str], on_error: str, registry: RegistryOf) -> dict[str, Any]:
-    """Return arguments of scan() for -s. on_error: raise, skip or null, for values that cannot be decoded. Raises ConfigError."""
+    """Return arguments of scan() for -s. on_error: raise, skip or null, for values that cannot be decoded.
+
+    For Protobuf the newest schema is read from the registry. Raises ConfigError for an unknown word, and with -s, for more topics than one.
+    """
     if on_error not in MODES:
         raise ConfigError(f"--on-decode-error '{on_error}': expected {', '.join(MODES)}{did_you_mean(on_error, MODES)}")
     kinds = kinds_of(given, OF_COLUMNS)

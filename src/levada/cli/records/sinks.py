@@ -84,8 +84,9 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
     """Return a context manager that writes a file of columns.
 
     The file has a temporary name until it is complete: an interrupted run leaves no incomplete file, and does not change an existing one.
-    A DuckDB table is written in one transaction; the database may exist. A thread writes, while the caller reads. Raises ConfigError if
-    the format does not allow a setting, and ImportError if a package is missing.
+    A DuckDB table is written in one transaction; the database may exist. What an interrupted run wrote to stdout stays there. A thread
+    writes, while the caller reads. Raises ConfigError if the format does not allow a setting or this stdout, ImportError if a package is
+    missing, and CommandError for the errors of DuckDB.
     """
     _check_compression(to.format, to.compression)
     make = _MAKERS[to.format]

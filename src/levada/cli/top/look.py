@@ -16,7 +16,8 @@ from levada.errors import BrokerError
 def look_at(admin: KafkaAdmin, *, internal: bool) -> Look:
     """Ask the brokers for a snapshot. internal: include Kafka's internal topics.
 
-    What a single broker does not answer is left out, and its error is among the faults. Raises KafkaError if no broker answers.
+    A topic, group or offset that a broker does not answer for is left out, and its error is among the faults, unless it was deleted
+    meanwhile. Raises KafkaError if the cluster, its topics or its groups cannot be listed.
     """
     cluster = admin.describe_cluster()
     described = admin.outcomes(admin.describe_topics, admin.list_topics(internal=internal))

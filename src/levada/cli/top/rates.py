@@ -116,16 +116,16 @@ def _group(view: GroupView, before: Look | None, now: Look) -> GroupRow:
 
 
 def progress(view: GroupView, before: Look | None, now: Look) -> dict[TopicPartition, float | None]:
-    """Return the growth of a group's committed offsets per second, by partition. None if an offset is not known in both snapshots."""
+    """Return the growth of a group's committed offsets per second, by partition. None unless both snapshots have the offset."""
     earlier = None if before is None else before.groups.get(view.group)
     past = {} if earlier is None else {lag.tp: lag.committed for lag in earlier.lags}
     return {lag.tp: _rate(past.get(lag.tp), lag.committed, before, now) for lag in view.lags}
 
 
 def growth(before: Look | None, now: Look) -> dict[TopicPartition, float | None]:
-    """Return the growth of the end offsets per second, by partition. None if an offset is not known in both snapshots.
+    """Return the growth of the end offsets per second, by partition. None unless both snapshots have the offset.
 
-    A partition that is new in this snapshot does not count: its records may be older than the last snapshot.
+    If only `now` has it, the partition's records may be older than the snapshot before.
     """
     past = {} if before is None else before.ends
     return {tp: _rate(past[tp].end if tp in past else None, at.end, before, now) for tp, at in now.ends.items()}

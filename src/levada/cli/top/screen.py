@@ -77,14 +77,14 @@ class Top(App[None]):
         self._take, self._interval, self._warning = take, interval, warning
         self.watched = Watched()
         self.path: list[Place] = [PLACES[0]]
-        """Where the user is, and the places that Escape leads back to."""
+        """The places that Escape leads back to, and last the place that is shown."""
         self._sorted: dict[tuple[str, int], tuple[str, bool]] = {}
         self._containing = ""
         self._paused = False
         self._fault = ""
         self._seen_at = ""
         self._asked_s: float | None = None
-        """When the snapshot was asked for that has not come yet."""
+        """Monotonic time in seconds at which the awaited snapshot was asked for; None if none is awaited."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="levada-top", daemon=True)
 
@@ -157,13 +157,13 @@ class Top(App[None]):
 
     @property
     def place(self) -> Place:
-        """Where the user is."""
+        """The place that is shown."""
         return self.path[-1]
 
     def draw(self) -> None:
         """Show the figures that are known now."""
         if not self.query("#state"):
-            # A first size comes before the widgets are there, a last snapshot after they are gone.
+            # The first resize event comes before the widgets exist. A last snapshot may come after they are gone.
             return
         view = view_of(self.place, self.watched)
         text, is_bad = health(self.watched)
@@ -244,16 +244,16 @@ class Top(App[None]):
         self.draw()
 
     def action_go(self, number: int) -> None:
-        """Go to one of the main places."""
+        """Go to one of the main places. number: its index in PLACES."""
         self._move_to([PLACES[number]])
 
     def action_next_place(self, step: int = 1) -> None:
-        """Go to the next one of the main places."""
+        """Go to the next one of the main places. step: -1 for the one before."""
         self.action_go((PLACES.index(self.path[0]) + step) % len(PLACES))
 
     @on(DataTable.RowSelected)
     def action_open(self) -> None:
-        """Go where the line under the cursor leads; end typing a filter."""
+        """While a filter is typed, end that. Otherwise go where the line under the cursor leads, if anywhere."""
         if not self.table.has_focus:
             self.query_one("#filter").set_class(bool(self._containing), "shown")
             self.table.focus()
@@ -264,14 +264,14 @@ class Top(App[None]):
             self._move_to([*self.path, line.leads_to])
 
     def action_leave(self) -> None:
-        """Take the filter away, or else go back."""
+        """Remove the filter. If there is none, go back to the place before."""
         if self._containing or self.query_one("#filter").has_class("shown"):
             self._move_to(self.path)
         elif len(self.path) > 1:
             self._move_to(self.path[:-1])
 
     def action_filter(self) -> None:
-        """Let the user type a text."""
+        """Let the user type a filter."""
         self.query_one("#filter").add_class("shown")
         self.query_one("#filter").focus()
 
@@ -289,7 +289,7 @@ class Top(App[None]):
             self._sort_by(headings[(headings.index(heading) + 1) % len(headings) if heading in headings else 0], is_reversed=False)
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order of the lines."""
         heading, is_reversed = self._order(view_of(self.place, self.watched))
         self._sort_by(heading, is_reversed=not is_reversed)
 
@@ -300,9 +300,9 @@ class Top(App[None]):
         self._sort_by(chosen, is_reversed=chosen == heading and not is_reversed)
 
     def action_pause(self) -> None:
-        """Stop taking in snapshots, or go on."""
+        """Pause: drop snapshots that come. If paused, go on."""
         self._paused = not self._paused
-        # Rates are those of two snapshots that follow one another.
+        # Rates need two consecutive snapshots, and a pause leaves a gap.
         self.watched.is_old = self.watched.is_old or self._paused
         self.draw()
 
@@ -312,7 +312,7 @@ def _drawn(cell: Cell, line: Line, width: int) -> Text:
     style = "bold red" if line.is_bad else "dim" if line.is_stale else "cyan" if isinstance(cell, Trend) else ""
     drawn = Text(text, style, justify="left" if isinstance(cell, str | Trend) else "right", no_wrap=True, overflow="ellipsis")
     if isinstance(cell, str) and drawn.cell_len > width > 2:
-        # Names often differ in their ends.
+        # Names often differ only at their ends, so the middle is cut out.
         half = (width - 1) // 2
         drawn.plain = f"{text[: width - 1 - half]}…{text[-half:]}"
     return drawn

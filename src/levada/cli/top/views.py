@@ -19,12 +19,12 @@ Place: TypeAlias = tuple[str, ...]
 """
 
 PLACES: tuple[Place, ...] = (("topics",), ("groups",), ("brokers",), ("spark",), ("errors",))
-"""The places that are no part of another one."""
+"""The main places. The others are parts of these."""
 
 KEPT = 40
 """How many values a trend has at most."""
 COMMITS_S = 10.0
-"""The rates of groups are those of this time in seconds, because consumers commit every 5 s (auto.commit.interval.ms)."""
+"""The rates of groups are averages over this time in seconds, because consumers commit every 5 s (auto.commit.interval.ms)."""
 STUCK_S = 60.0
 """A consumer is stuck if records wait and it has committed nothing for this time in seconds."""
 BARS = "▁▂▃▄▅▆▇█"
@@ -78,7 +78,11 @@ class View(NamedTuple):
     sorted_by: str = ""
 
     def ordered(self, heading: str, reverse: bool, containing: str) -> list[Line]:
-        """Return the lines with this text in one of their cells, sorted by a column. reverse: from the last to the first."""
+        """Return the lines with this text in one of their cells, sorted by a column. reverse: from the last to the first.
+
+        heading: of the column; if there is no such column, the lines keep their order. Lines without a value in it are always last.
+        containing: upper and lower case do not matter; "" for all lines.
+        """
         lines = [line for line in self.lines if _contains(line, containing)]
         if (at := next((number for number, column in enumerate(self.columns) if column.heading == heading), None)) is None:
             return lines[::-1] if reverse else lines
@@ -101,13 +105,15 @@ def _sort_key(cell: Cell) -> tuple[float, str]:
 class Watched:
     """What `levada top` knows of a cluster: the last snapshot, earlier ones for rates, and trends.
 
-    look: None before the first snapshot. is_old: whether brokers do not answer, so that figures are shown without rates.
+    look: None before the first snapshot. is_old: whether brokers do not answer or the user paused, so that figures are shown without rates.
     """
 
     look: Look | None = None
     is_old: bool = False
     past: deque[Look] = field(default_factory=deque)
-    """The snapshots before the last one, the oldest first, for COMMITS_S or the one before if it is older. None from before an outage."""
+    """The snapshots before the last one, the oldest first: as many as are needed to look back COMMITS_S, and at least one. Snapshots from
+    before an outage or a pause are removed.
+    """
     waits: dict[tuple[str, TopicPartition], tuple[int | None, float]] = field(default_factory=dict)
     """For each partition with records that a group has not read: the committed offset, and the time in seconds since which it has not
     changed while there were such records.
@@ -115,11 +121,11 @@ class Watched:
     stuck: dict[str, dict[TopicPartition, float]] = field(default_factory=dict)
     """By group, the partitions whose consumer has committed nothing for STUCK_S while records waited, and for how many seconds."""
     unseen: frozenset[TopicPartition] = frozenset()
-    """Partitions whose ends are those of an earlier snapshot, because their leader did not tell them."""
+    """Partitions whose ends the last snapshot did not have, for example without a leader. The ends of an earlier snapshot are kept."""
     trends: dict[Place, deque[float]] = field(default_factory=dict)
 
     def update(self, look: Look) -> None:
-        """Take a new snapshot."""
+        """Make this snapshot the last one, and note waits and trends."""
         unseen = {TopicPartition(info.topic, info.partition) for info in look.partitions} - look.ends.keys()
         known: dict[TopicPartition, LogEnds] = {}
         if self.look is not None:
@@ -180,12 +186,12 @@ class Watched:
         return None if self.is_old or not self.past else self.past[0]
 
     def growth(self) -> dict[TopicPartition, float | None]:
-        """Return the growth of the end offsets per second, by partition."""
+        """Return the growth of the end offsets per second, by partition; None if unknown."""
         assert self.look is not None
         return {tp: None if tp in self.unseen else rate for tp, rate in growth(self.before, self.look).items()}
 
     def trend(self, *place: str) -> Trend:
-        """Return the last values of a rate or a lag."""
+        """Return the last values for a place: rates of topics and partitions, lags of groups and of their partitions."""
         return Trend(tuple(self.trends.get(place, ())))
 
 
@@ -373,7 +379,7 @@ def _brokers(watched: Watched, look: Look) -> View:
 
 
 def _led(watched: Watched, look: Look, broker: str) -> View:
-    """The partitions of a broker."""
+    """The partitions that have a replica on a broker."""
     columns = (*(Column("partition", False), Column("leader", False), Column("in sync", False)), *(Column("per s"), Column("trend", False)))
     rates = watched.growth()
     lines = []
