@@ -72,9 +72,9 @@ def list_(
     operations: Operations = None,
     host: Host = None,
 ) -> None:
-    """List rules. The rules for a topic include those for * and for prefixes of its name."""
+    """List rules. Without --prefixed, the rules for a topic include those for * and for prefixes of its name."""
     named = _named(topics, groups, ids, users, tokens, cluster=cluster)
-    # Without a name, both literal and prefixed patterns are listed.
+    # Without a name and without --prefixed, both literal and prefixed patterns are listed.
     pattern = PatternType.PREFIXED if prefixed else PatternType.MATCH if named else PatternType.ANY
     filters = _filters(named, pattern, principal, operations, host)
     with invocation.admin() as admin:
@@ -136,11 +136,11 @@ def delete(
     host: Host = None,
     yes: Yes = False,
 ) -> Exit:
-    """Delete the rules with exactly these names that match all other options, too."""
+    """Delete the rules that match all options. If a topic or another resource is named, only rules with exactly this name match."""
     named = _named(topics, groups, ids, users, tokens, cluster=cluster)
     if not (named or principal or operations or host):
         raise typer.BadParameter("select rules by a resource such as --topic, a --principal, an --operation or a --host")
-    # Without a name, both literal and prefixed patterns are deleted.
+    # Without a name and without --prefixed, both literal and prefixed patterns are deleted.
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL if named else PatternType.ANY
     filters = _filters(named, pattern, principal, operations, host)
     with invocation.admin() as admin:

@@ -68,7 +68,10 @@ class FeatureRow(NamedTuple):
 
 
 class LogDirRow(NamedTuple):
-    """A log directory of a broker. size_bytes: size of the logs in it. fault: why it cannot be used, or ""."""
+    """A log directory of a broker. size_bytes: size of the logs in it. fault: why it cannot be used, or "".
+
+    total_bytes, usable_bytes: size and free space of its volume; None before Kafka 3.3.
+    """
 
     broker: int
     folder: str
@@ -206,7 +209,7 @@ def elect_leaders(
     ] = False,
     yes: Yes = False,
 ) -> Exit:
-    """Elect the preferred replica, which is the first one, as leader of each partition."""
+    """Elect the preferred replica, which is the first one, as leader of each partition. With --unclean, elect one where there is none."""
     if unclean:
         confirm("Elect leaders that are not in sync? Records that they do not have are lost.", yes=yes)
     wanted = [one_partition(text) for text in partitions] if partitions else None

@@ -27,6 +27,6 @@ class Shell(StrEnum):
 def completion(invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)]) -> None:
     """Print the script that completes commands, options, topics, groups, profiles and formats in a shell.
 
-    Use it like this: eval "$(levada completion bash)". For topics and groups the brokers are asked, for half a second at most.
+    Use it like this: eval "$(levada completion bash)". For topics and groups the brokers are asked, for 0.6 s at most.
     """
     typer.echo(get_completion_script(prog_name="levada", complete_var=COMPLETE_VAR, shell=shell.value))

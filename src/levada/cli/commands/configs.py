@@ -32,7 +32,10 @@ Name = Annotated[
 
 
 class SettingRow(NamedTuple):
-    """A setting. value: None if not set or secret. synonyms: values that would apply without it. documentation: Kafka's text, or ""."""
+    """A setting. value: None if not set or secret. synonyms: all values that are set for it and its default, the one that applies first.
+
+    documentation: Kafka's text. synonyms and documentation are empty unless they were asked for.
+    """
 
     name: str
     value: str | None

@@ -58,7 +58,10 @@ def _header_test(given: str) -> Keeps:
 
 
 def _only_bad(show: Printer, keeps: Keeps | None, schema: Sequence[str]) -> tuple[Printer, Keeps, str]:
-    """Return the printer, the filter and the consumer's on.decode.error for printing nothing but records that cannot be decoded."""
+    """Return the printer, the filter and the consumer's on.decode.error for printing nothing but records that cannot be decoded.
+
+    Raises ConfigError without a schema.
+    """
     if not schema:
         raise ConfigError("--on-decode-error only needs --schema, the format that records should have")
     return _of_bytes(show), _bad(keeps), "null"
@@ -108,7 +111,7 @@ POLL_S = 1.0
 CLOSE_S = 5.0
 """Time limit in seconds for leaving a group after Ctrl-C or SIGTERM, because the group's coordinator may be down."""
 AT_ONCE = 500
-"""Number of records between two commits, for a group member that stops at the end."""
+"""Most records between two commits, for a group member that stops at the end."""
 
 
 class Wanted(NamedTuple):
@@ -213,7 +216,7 @@ def _read(run: Invocation, wanted: Wanted) -> None:
 def _blocked(
     run: Invocation, consumer: KafkaConsumer[Any, Any], partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the partitions with an open transaction, if the consumer waits for the end of transactions.
+    """Return the partitions with an open transaction, if the consumer has isolation.level=read_committed; otherwise {}.
 
     The values are the offset of the transaction's first record, and the end of the log.
     """
@@ -223,7 +226,7 @@ def _blocked(
         return {}
     with run.admin() as admin:
         ends = log_ends(admin, partitions)
-    # Asked after the ends of the logs: records that were written in between look like no open transaction.
+    # Asked after the ends of the logs. In the other order, records written in between would look like an open transaction.
     stable = consumer.end_offsets(partitions)
     return {tp: (stable[tp], at.end) for tp, at in ends.items() if stable[tp] < at.end}
 
@@ -322,7 +325,7 @@ def _endless(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]
 
 
 def _slices(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:
-    """Yield lists of records until the end. If a record cannot be deserialized, yield the records before it, then raise the error."""
+    """Yield lists of records until the end. On an error, for example in decoding a record, yield the records before it, then raise it."""
     some: list[AnyRecord] = []
     try:
         for record in consumer:
@@ -347,7 +350,10 @@ def _print(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord
 
 
 def _printing(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
-    """Print the records that pass the filter. After each write, yield all records that are done. Stop after the wanted number."""
+    """Print the records that pass the filter. After each write, yield the records that were printed or filtered out.
+
+    Stop after the wanted number.
+    """
     left = wanted.most
     show, keeps, out = wanted.print, wanted.keeps, run.out
     for records in batches:

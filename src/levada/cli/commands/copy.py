@@ -97,7 +97,10 @@ def _reading(run: Invocation, group: str | None) -> KafkaConsumer[Any, Any]:
 
 
 def _check_target(there: Invocation, topic: str, partitions: int, *, create: bool, keeps: bool) -> None:
-    """Create the target topic if that is wanted. Raise ConfigError if the topic is missing or has too few partitions."""
+    """Create the target topic if it is missing and `create` is true. Raise ConfigError if it is missing otherwise.
+
+    keeps: whether records keep their partitions; then ConfigError is also raised if the topic has fewer than `partitions`.
+    """
     with there.admin() as admin:
         try:
             found = len(admin.describe_topics([topic])[topic].partitions)
@@ -113,7 +116,11 @@ def _check_target(there: Invocation, topic: str, partitions: int, *, create: boo
 
 
 def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, OffsetRange], *, resumes: bool, follows: bool) -> int:
-    """Assign the ranges to the consumer, and return their number of offsets. resumes: begin at the committed offsets, if there are any."""
+    """Assign the ranges to the consumer, and return the number of offsets in those that have an end.
+
+    resumes: begin at the committed offsets, if there are any. follows: whether ranges without a named end have no end; otherwise they end
+    at the end of the log. Raises ConfigError if follows is true and a range that is not empty begins behind the end of its log.
+    """
     committed = consumer.committed(ranges) if resumes else {}
     starts = {tp: at.offset if (at := committed.get(tp)) else span.start for tp, span in ranges.items()}
     ends = {tp: max(span.end if follows else span.there[1], starts[tp]) for tp, span in ranges.items() if span.bounded or not follows}

@@ -184,7 +184,7 @@ def _views(admin: KafkaAdmin, groups: Sequence[str]) -> dict[str, GroupView | Ka
 
 
 def _found(admin: KafkaAdmin, group: str) -> GroupView | None:
-    """Return a group without log ends, or None if it does not exist. Committing offsets creates such a group."""
+    """Return a group without log ends, or None if it does not exist: committing offsets creates it. Raises the error of describing it."""
     listings = [listing for listing in admin.list_groups() if listing.group_id == group]
     for view in group_views(admin, listings, lambda partitions: {}).values():
         if isinstance(view, KafkaError):

@@ -30,7 +30,7 @@ app = command_group("Measure throughput and latency of a cluster.")
 MOST_SAMPLES = 10_000
 ROWS_AT_ONCE = 10_000
 BYTES_AT_ONCE = 16 << 20
-"""Size of an Arrow batch. Batches of ROWS_AT_ONCE large values would not fit into memory."""
+"""Largest size of an Arrow batch, unless one value is larger. Batches of ROWS_AT_ONCE large values would not fit into memory."""
 POLL_S = 1.0
 ARRIVAL_S = 30.0
 """Time in seconds that perf latency waits until it reads a record that it wrote."""
@@ -69,7 +69,7 @@ def produce(
     rate: Annotated[float | None, Option("--rate", min=0.001, help="Maximum number of records per second.")] = None,
     columns: Columns = False,
 ) -> None:
-    """Write records as fast as the cluster accepts them. Print the throughput, and the latency of acknowledgements."""
+    """Write records as fast as the cluster and --rate allow. Print the throughput and, without --columns, the acknowledgements' latency."""
     value = os.urandom(size)
     if columns:
         check_pyarrow("columns")
@@ -145,7 +145,7 @@ def measured(records: int, size: int, seconds: float, taken_ms: Sequence[float])
 
 
 def percentiles(taken_ms: Sequence[float]) -> Latencies | None:
-    """Return the percentiles of latencies, None if there are none. A percentile is the smallest latency that this share does not exceed."""
+    """Return the percentiles of latencies, None if there are none. p95_ms is the smallest of them that at least 95 % do not exceed."""
     if not taken_ms:
         return None
     ordered = sorted(taken_ms)
@@ -224,7 +224,10 @@ def _read(consumer: KafkaConsumer[Any, Any], wanted: int, partitions: int, colum
 
 
 def _wait_for(consumer: KafkaConsumer[Any, Any], value: bytes, sent: Delivery) -> None:
-    """Wait until the consumer reads the record with this value. Raises the error of its delivery if it was not written."""
+    """Wait until the consumer reads the record with this value.
+
+    Raises the error of its delivery if it was not written, and CommandError after ARRIVAL_S.
+    """
     deadline_s = time.perf_counter() + ARRIVAL_S
     while time.perf_counter() < deadline_s:
         if any(record.value == value for record in consumer.poll(POLL_S)):

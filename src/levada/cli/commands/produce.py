@@ -53,7 +53,7 @@ MOST_IN_FLIGHT = 16 << 20
 RECORDS_BETWEEN = 100
 """Records that are sent one by one before the place in the file is asked for, which is a system call."""
 LEAST_BLOCK = 32 << 10
-"""Bytes of lines from which they are sent as columns. A pipe holds 64 KiB."""
+"""A block of lines of at least this many bytes is sent as columns. A pipe holds 64 KiB."""
 
 
 class Failure(NamedTuple):
@@ -70,7 +70,7 @@ class Outcomes:
         self.taken = 0
         """Number of records passed to the producer. Only the command's thread changes it."""
         self.aborted = False
-        """Whether the records' transaction was aborted. Then no record was written, so none has an unknown outcome."""
+        """Whether the records' transaction ended without a known commit. Then no record counts as acknowledged or as without an outcome."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []
@@ -79,7 +79,7 @@ class Outcomes:
 
     @property
     def unknown(self) -> int:
-        """Number of records without an outcome. If a run is interrupted, these may have been written."""
+        """Number of records without an outcome, 0 after such a transaction. If a run is interrupted, these may have been written."""
         return 0 if self.aborted else self.taken - self.acknowledged - self.failed
 
     def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
@@ -278,7 +278,10 @@ def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outc
 
 @contextmanager
 def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> Iterator[None]:
-    """Run the block in one transaction. If the transaction is aborted, no record counts as acknowledged."""
+    """Run the block in one transaction, which is aborted if the block raises an error or a record failed.
+
+    Unless it is known to be committed, no record counts as acknowledged.
+    """
     try:
         with producer.transaction():
             yield
@@ -328,7 +331,10 @@ class _Sending:
         """Bytes of the files before the one that is being read."""
 
     def send_file(self, file: str, *, named: bool) -> None:
-        """Send all records of a file. named: whether messages name the file. Raises CommandError if it cannot be read."""
+        """Send all records of a file. named: whether messages name the file.
+
+        Raises CommandError for a line, row or file that cannot be read as records, and OSError if the file cannot be opened.
+        """
         format = _format_of(file, self._given)
         where = f"{file}: " if named else ""
         if format in OF_COLUMNS:
@@ -475,7 +481,10 @@ class _Sending:
             self._bar.advance(part.num_rows)
 
     def _settle_columns(self, most: int) -> None:
-        """Wait for the outcomes of batches and count them, the oldest batch first, until those left have `most` bytes together."""
+        """Wait for the outcomes of batches and count them, the oldest batch first, until those left have at most `most` bytes.
+
+        most: -1 for all batches.
+        """
         while self._columns and self._in_flight > most:
             where, first, size, delivery = self._columns[0]
             first_error = delivery.exception()

@@ -148,7 +148,7 @@ def compatibility(
     ] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the subject's level, so that the registry's level applies.")] = False,
 ) -> None:
-    """Show, set or remove the compatibility level of a subject."""
+    """Show, set or remove the compatibility level of a subject, or show or set the registry's own level."""
     if unset and (subject is None or level is not None):
         raise typer.BadParameter("--unset needs a SUBJECT, and does not go with --set")
     with invocation.registry() as registry:

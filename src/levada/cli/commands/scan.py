@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Write a range of topics' records to a file.", add_completion=False)
 
 FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""The columns of CSV. Headers are left out, because CSV has no lists."""
+"""The default columns of CSV. Headers are left out, because CSV has no lists."""
 WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
 ADVICE = "--on-decode-error skip leaves such records out, and null is mode=PERMISSIVE"

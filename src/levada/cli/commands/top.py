@@ -97,7 +97,10 @@ def _rounded(rows: Sequence[Any]) -> list[Any]:
 
 @contextmanager
 def _logging_kept_off_the_screen() -> Iterator[deque[str]]:
-    """Keep only the latest warning while the block runs, because log lines would overwrite the screen. Yields it as a deque."""
+    """While the block runs, write no log lines if stderr is a terminal, because they would overwrite the screen.
+
+    Yields a deque that has the latest warning, and is empty before the first.
+    """
     log, latest = logging.getLogger("levada"), _Latest()
     handlers = log.handlers[:]
     if sys.stderr.isatty():

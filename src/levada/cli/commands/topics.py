@@ -41,7 +41,10 @@ class TopicRow(NamedTuple):
 
 
 class PartitionRow(NamedTuple):
-    """A partition. leader: None if it has no leader. start: offset of its first record. end: offset of the next record to be appended."""
+    """A partition. leader: None if it has none. start: offset of its first record. end: offset of the next record to be appended.
+
+    start and end are None without a leader.
+    """
 
     topic: str
     partition: int
@@ -149,7 +152,7 @@ def delete_records(
     before: Annotated[str, typer.Option("--before", metavar="POSITION", help=f"{POSITIONS}.", show_default=False)],
     yes: Yes = False,
 ) -> Exit:
-    """Delete the records before a position in each partition. If the position is behind the end of any partition, nothing is deleted."""
+    """Delete the records before a position in each partition with a leader. If the position is behind the end of one, delete nothing."""
     spans = parse_positions(before)
     with invocation.admin() as admin:
         led = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))

@@ -53,7 +53,10 @@ class CredentialRow(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id or an IP address. "" means the default of all users, for example; None means any or none."""
+    """A quota of a user, a client id, both together, or an IP address.
+
+    user, client_id, ip: "" for the default of all users, client ids or addresses; None if the quota does not name one.
+    """
 
     user: str | None
     client_id: str | None
