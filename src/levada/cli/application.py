@@ -154,7 +154,7 @@ def _tell(mistake: typer.TyperException, arguments: Sequence[str]) -> None:
     for typers, ours in PLAINER.items():
         text = text.replace(typers, ours)
     if written := answer(application(), arguments):
-        # Words that look alike are no help where it is known what is meant.
+        # typer's "Did you mean" is left out: the right command line is known.
         say(f"{text.partition(' Did you mean')[0].rstrip('.')}. Write: {written}")
         return
     say(text)

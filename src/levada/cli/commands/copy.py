@@ -125,7 +125,7 @@ def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, Offs
     starts = {tp: at.offset if (at := committed.get(tp)) else span.start for tp, span in ranges.items()}
     ends = {tp: max(span.end if follows else span.there[1], starts[tp]) for tp, span in ranges.items() if span.bounded or not follows}
     for tp, start in starts.items():
-        # Such a position is out of range, so the consumer would reset it to the start and copy the whole log.
+        # A start behind the end of the log is out of range, so the consumer would reset it and copy the whole log.
         if follows and committed.get(tp) is None and start > ranges[tp].log.end and ends.get(tp) != start:
             raise ConfigError(
                 f"--offset: {tp} ends at {ranges[tp].log.end}, so offset {start} does not exist yet; use --offset end for new records"

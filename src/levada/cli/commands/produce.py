@@ -51,7 +51,7 @@ MOST_SHOWN = 20
 MOST_IN_FLIGHT = 16 << 20
 """Bytes of columns that are sent without waiting for the outcomes of earlier ones."""
 RECORDS_BETWEEN = 100
-"""Records that are sent one by one before the place in the file is asked for, which is a system call."""
+"""The position in the file is looked up once for this many lines, because that is a system call."""
 LEAST_BLOCK = 32 << 10
 """A block of lines of at least this many bytes is sent as columns. A pipe holds 64 KiB."""
 
@@ -372,7 +372,7 @@ class _Sending:
     def _send_lines(self, stream: IO[bytes], where: str) -> None:
         given = self._given
         for first, block in blocks(stream, given.delimiter):
-            # Few lines are not worth the import of pyarrow, and need not have it.
+            # A small block is not worth the import of pyarrow.
             if len(block) < LEAST_BLOCK or self._encode or not _has_pyarrow():
                 for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
                     self._send(record, where)

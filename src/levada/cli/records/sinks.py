@@ -18,7 +18,7 @@ from levada.cli.records.columns import bytes_of, rows_as_json
 from levada.errors import ConfigError
 
 TEXT_FORMATS = ("csv", "jsonl")
-"""Formats without a type for bytes. Keys and values are read as text for them."""
+"""Formats without a type for bytes. Keys and values are text in them; JSON lines have {"base64": ...} for those that are not UTF-8."""
 SUFFIXES: Mapping[str, str] = {
     ".parquet": "parquet",
     ".csv": "csv",
