@@ -14,7 +14,7 @@ from levada.record.batch import assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
-from levada.record.legacy.conversion import down_convert, down_convert_fetched
+from levada.record.legacy.conversion import down_convert
 from levada.record.memory_records import read_batches
 from levada.types import TimestampType
 from record_kit import OLD_CODECS, build, forge, only_batch, raw_record
@@ -155,23 +155,23 @@ def test_M5_what_java_writes_is_read(made: Made, data: str) -> None:
     assert batch.partition_leader_epoch == -1
 
 
-def stored(codec: Codec, kind: TimestampType) -> bytearray:
-    """What a log of magic 2 holds, of which a broker makes the vectors of Java."""
+def stored(codec: Codec) -> bytearray:
+    """The batch of magic 2 of which Java makes the vectors with CreateTime."""
     fields = [b"\x02k" + b"\x38" + b"a" * 28, b"\x01" + b"\x02b", b"\x02k" + b"\x01"]
     deltas = [(0, 0), (-2, 2), (-1, 3)]
     payload = b"".join(
         raw_record(timestamp=time, offset=offset, key=field, value=b"") for (time, offset), field in zip(deltas, fields, strict=True)
     )
     batch = forge(payload, codec=codec, base_timestamp=CREATED_MS[0], max_timestamp=CREATED_MS[0], records_count=3, last_offset_delta=3)
-    assign_offsets(batch, base_offset=40, leader_epoch=1, log_append_time_ms=APPENDED_MS if kind is APPEND_TIME else None)
+    assign_offsets(batch, base_offset=40, leader_epoch=1)
     return batch
 
 
-@BY_JAVA
-def test_V10_a_log_is_converted_as_java_does(made: Made, data: str) -> None:
-    magic, codec, kind = made
+@pytest.mark.parametrize(("made", "data"), [(made, data) for made, data in JAVA.items() if made[2] is CREATE_TIME])
+def test_M15_a_batch_is_converted_as_java_does(made: Made, data: str) -> None:
+    magic, codec, _ = made
 
-    ours = bytes(down_convert_fetched([only_batch(stored(codec, kind))], magic))
+    ours = bytes(down_convert(only_batch(stored(codec)), magic))
 
     theirs = bytes.fromhex(data)
     if codec is Codec.NONE:
@@ -183,7 +183,7 @@ def test_V10_a_log_is_converted_as_java_does(made: Made, data: str) -> None:
 
 
 def test_Z4_the_lz4_header_of_magic_0_is_the_one_that_java_writes() -> None:
-    ours = bytes(down_convert_fetched([only_batch(stored(Codec.LZ4, CREATE_TIME))], 0))
+    ours = bytes(down_convert(only_batch(stored(Codec.LZ4)), 0))
 
     assert ours[26:33] == bytes.fromhex(JAVA[0, Codec.LZ4, CREATE_TIME])[26:33] == bytes.fromhex("04224d1860401a")
 

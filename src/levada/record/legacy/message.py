@@ -12,7 +12,7 @@ from zlib import crc32
 
 from levada.errors import CorruptRecordError
 from levada.record.compression import Buffer, Codec
-from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, LOG_APPEND_TIME, MAGIC_AT
+from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, MAGIC_AT
 from levada.types import NO_TIMESTAMP
 
 OFFSET_AND_SIZE = struct.Struct(">qi")
@@ -87,21 +87,19 @@ def write_message(
     value: Buffer | None,
     *,
     codec: Codec = Codec.NONE,
-    is_append_time: bool = False,
 ) -> None:
     """Append one entry to `target`. codec: the codec of a wrapper, whose `value` is already compressed. key, value: None for null.
 
-    timestamp, is_append_time: the time in ms, and whether it is LogAppendTime; not used for magic 0.
+    timestamp: the CreateTime in ms; not used for magic 0.
     """
-    attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
     key_size = _NULL if key is None else len(key)
     value_size = _NULL if value is None else len(value)
     start = len(target)
     size = LEAST_LENGTH[magic] + max(key_size, 0) + max(value_size, 0)
     if magic:
-        target += _HEAD[1].pack(offset, size, 0, magic, attributes, timestamp, key_size)
+        target += _HEAD[1].pack(offset, size, 0, magic, codec, timestamp, key_size)
     else:
-        target += _HEAD[0].pack(offset, size, 0, magic, attributes, key_size)
+        target += _HEAD[0].pack(offset, size, 0, magic, codec, key_size)
     target += key or b""
     target += _INT.pack(value_size)
     target += value or b""
