@@ -1,4 +1,4 @@
-"""The arguments about formats that scan(), poll_arrow() and send_arrow() take. Imports nothing, unlike the formats."""
+"""The arguments about formats that scan(), poll_arrow() and send_arrow() take. Imports neither the formats nor pyarrow."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ class CommonArguments(TypedDict, total=False):
     key_schema: Any
     """As value_schema."""
     value_schema: Any
-    """The schema of the column: a pyarrow.Schema, an Avro schema, a Protobuf class, or "latest" for the newest one in the registry."""
+    """The schema of the column: a pyarrow.Schema (json, json-schema, csv), an Avro schema as JSON text or as a dict, a class that protoc
+    generated, or "latest" for the newest schema in the registry, which is the default of json-schema and confluent-avro. send_arrow()
+    writes json-schema with a JSON Schema, and json and csv without a schema.
+    """
     key_subject: str
     """As value_subject."""
     value_subject: str
-    """The subject in the registry. Default: <topic>-value."""
+    """The subject in the registry. Default: <topic>-value; without a default if several topics are read."""
     key_csv_sep: str
     """As value_csv_sep."""
     value_csv_sep: str
-    """What separates the tokens of CSV. Default: a comma."""
+    """The text between the tokens of CSV. Default: a comma."""
     schema_registry_url: str | Sequence[str]
-    """The address of the schema registry."""
+    """The address of the schema registry, or several addresses."""
     registry: SchemaRegistryClient
     """A client of the schema registry, instead of its address."""
 
@@ -45,16 +48,18 @@ class FormatArguments(CommonArguments, total=False):
     value_raw: str
     """Add a column with this name that has the undecoded bytes."""
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
-    """What to do with a value that its format cannot decode. Default: "FAILFAST"."""
+    """How to handle a key or value that its format cannot decode: raise an error (FAILFAST), return the fields that can be read
+    (PERMISSIVE), or leave out the record (DROPMALFORMED). Default: "FAILFAST".
+    """
     column_name_of_corrupt_record: str
-    """Add a column with this name that has the values that could not be decoded, as text."""
+    """Add a column with this name that has the keys or values that could not be decoded: as text, or in base64 for Avro and Protobuf."""
 
 
 class WriteArguments(CommonArguments, total=False):
     """The keyword arguments about formats of send_arrow()."""
 
     auto_register_schemas: bool
-    """Whether a schema that the registry does not have is registered. Default: True."""
+    """Whether a schema that the registry does not have is registered. If False, it is an error. Default: True."""
 
 
 ARGUMENTS = tuple(FormatArguments.__annotations__)

@@ -72,7 +72,7 @@ class ConfluentAvroFormat(Format):
     is_text: ClassVar[bool] = False
 
     def pinned(self) -> Self:
-        """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
+        """Return the format with its schema: the latest one of the subject if it has none yet. Raises ConfigError, RegistryError."""
         if self.subject is None or self.schema is not None:
             return self
         return replace(self, schema=latest_schema(self.registry, self.subject, self.option)[1])
@@ -88,7 +88,7 @@ class ConfluentAvroFormat(Format):
         return self._reader.shape().kind
 
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
-        """Return a decoder. All decoders of a process share the writers' schemas that were looked up."""
+        """Return a decoder. Decoders of equal formats share the writers' schemas in a process, except with a program's own client."""
         built, writers = self.kind, WriterSchemas(self.registry, self._reader)
         one_by_one = RowDecoder(writers.read, built if kind is None else kind, built)
         return _BehindIds(AvroDecoder(one_by_one, built, built if kind is None else kind, writers.steps), writers)
@@ -179,7 +179,7 @@ class WriterSchemas:
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
             if missing.error_code == missing.status:
-                # Not an answer of a registry, but of a proxy, or of a server where the address leads to.
+                # Not an answer of a registry, but of a proxy or of another server at this address.
                 raise SchemaLookupError(told) from missing
             why = f"which the registry does not know ({missing.url})"
         except (ConfigError, SerializationError, RecursionError) as fault:

@@ -101,7 +101,7 @@ class AvroDecoder(ColumnDecoder):
         return True
 
     def _reason(self, value: pa.Array) -> str:
-        # fastavro takes a branch or a symbol with a number below zero for one of the last ones.
+        # fastavro counts a number of a branch or symbol below zero from the end, and so finds no fault in it.
         return super()._reason(value) or "not of its Avro schema"
 
 
@@ -260,7 +260,7 @@ class _Planner:
         return self._parts(ARRAY, [(writer[inner], of_reader, first)], column)
 
     def _least(self, schema: Any) -> int:
-        """Return the fewest bytes that a value of the writer's type takes; at most 1."""
+        """Return 0 if a value of the writer's type may take no bytes, else 1."""
         schema = named(schema, self._names)
         kind = "union" if isinstance(schema, list) else kind_of(schema)
         if kind in RECORDS:

@@ -172,7 +172,7 @@ def each(convert: Convert | None) -> Convert | None:
 
 
 def pairs(convert: Convert | None) -> Convert:
-    """Convert a map to pairs: pyarrow before 20 accepts no mapping."""
+    """Return a function that converts a map to pairs, because pyarrow before 20 accepts no mapping. convert: None keeps the values."""
     if convert is None:
         return lambda entries: list(entries.items())
     return lambda entries: [(key, convert(value)) for key, value in entries.items()]
@@ -227,12 +227,12 @@ def instead_of_default(given: Any, held: Any, convert: Convert | None) -> Conver
 
 
 def of_class(kind: type, convert: Convert) -> Convert:
-    """Convert values of one class, and return other values unchanged."""
+    """Return a function that converts values of one class, and returns other values unchanged."""
     return lambda value: convert(value) if isinstance(value, kind) else value
 
 
 def bytes_of_decimal(size: int | None) -> Convert:
-    """Convert decimals back to their bytes. size: the number of bytes; None for the least number."""
+    """Return a function that converts decimals back to their bytes. size: the number of bytes; None for as few as possible."""
 
     def convert(value: Decimal) -> bytes:
         unscaled = int(value.scaleb(-int(value.as_tuple().exponent), _EXACT))
@@ -242,7 +242,10 @@ def bytes_of_decimal(size: int | None) -> Convert:
 
 
 def without_name(convert: Convert | None) -> Convert:
-    """Remove the type name that fastavro returns with a value of a named type if the writer's schema has a union."""
+    """Return a function that removes the type name of a value, and converts the rest. convert: None leaves the rest as it is.
+
+    fastavro returns the type name with a value of a named type if the writer's schema has a union.
+    """
 
     def bare(value: Any) -> Any:
         value = value[1] if type(value) is tuple else value
@@ -252,7 +255,10 @@ def without_name(convert: Convert | None) -> Convert:
 
 
 def member(branches: Mapping[str, Branch]) -> Convert:
-    """Convert a value of a union to a struct with one field. branches: by name of the type, or by Python class."""
+    """Return a function that converts a value of a union to a struct with one field, and raises MalformedError if no branch fits.
+
+    branches: by name of the type, or by Python class.
+    """
     return _member(branches, lambda value: branches.get(type(value).__name__))
 
 

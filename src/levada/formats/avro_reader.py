@@ -322,7 +322,7 @@ class AvroReader(ColumnReader):
         return at + size
 
     def put_decimal(self, column: Any, source: Any, at: int, size: int) -> bool:
-        """Add the number in big-endian bytes as one of 16 bytes. Return False if it does not fit. The caller adds the row."""
+        """Write a big-endian number to the next row, as 16 bytes; return False if it does not fit. The caller counts the row."""
         sign = 0xFF if size and source[at] & 0x80 else 0
         while size > DECIMAL_SIZE:
             if source[at] != sign:

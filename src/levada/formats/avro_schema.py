@@ -198,7 +198,10 @@ class _Types:
 
 
 def alternatives(branches: list[Any]) -> list[Any]:
-    """Return the types of a union that a column has to distinguish: without null, and with long for int and long."""
+    """Return the types of a union that a column has to distinguish.
+
+    null is left out, unless it is the only type. int and long alone are long, and float and double alone are double.
+    """
     others = [branch for branch in branches if branch != "null"]
     for narrow, wide in (("int", "long"), ("float", "double")):
         if others in ([narrow, wide], [wide, narrow]):

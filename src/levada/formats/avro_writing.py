@@ -87,7 +87,7 @@ class ConfluentAvroWriter(WriteFormat):
     written: AvroWriter | None = None
 
     def pinned(self) -> Self:
-        """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
+        """See WriteFormat."""
         if self.schema is None:
             schema_id, schema = latest_schema(self.registry, self.subject, self.option, writes=True)
             schema.shape()

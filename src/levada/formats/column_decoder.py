@@ -100,7 +100,7 @@ def table_of(kind: pa.DataType) -> list[Column]:
 class ColumnDecoder(ABC):
     """Decodes values by a reader that fills columns.
 
-    one_by_one: decodes values of which the reader knows no way, and says why a value is malformed. columns, reader: the columns of the
+    one_by_one: decodes the values that the reader cannot decode, and says why a value is malformed. columns, reader: the columns of the
     format's type, and what fills them. kind: the type of the column.
     """
 

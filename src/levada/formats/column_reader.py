@@ -4,7 +4,7 @@
 The columns are a table: first the root, then its fields next to each other, then their fields.
 
 All values are read twice. The first pass finds the malformed values, and counts the rows and bytes of each column. So the second pass has
-memory of the right size, whatever the values say about the size of what follows. It does not fail.
+enough memory, whatever sizes the values announce, and cannot fail.
 
 Compiled code touches no Python objects and runs without the interpreter lock. The C types are in column_reader.pxd.
 """
@@ -60,7 +60,7 @@ def column_at(columns: Any, index: int) -> Any:
 
 
 class ColumnReader:
-    """Fills columns from values. For each of the two passes call begin(), then go_on() of the reader."""
+    """Fills columns from values. For each of the two passes call begin(), then go_on() of the derived class."""
 
     def __init__(self, plan: Sequence[ColumnPlan]) -> None:
         """plan: the columns, the root first."""

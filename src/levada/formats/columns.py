@@ -38,8 +38,8 @@ class Mode(Enum):
 class Typed:
     """The typed sides (key, value) and their formats.
 
-    corrupt: the column for the text of a key or value that could not be decoded; None for no such column. raw: by side, the column for the
-    side's undecoded bytes.
+    corrupt: the column for a key or value that could not be decoded, as text; None for no such column. If both could not be decoded, it has
+    the one that comes last in `formats`. raw: by side, the column for the side's undecoded bytes.
     """
 
     formats: Mapping[str, Format] = field(default_factory=dict)
@@ -48,17 +48,20 @@ class Typed:
     raw: Mapping[str, str] = field(default_factory=dict)
 
     def pinned(self) -> Self:
-        """Return a copy whose schemas are looked up in the registry, so that the columns do not change while records are read."""
+        """Return a copy whose schemas are looked up in the registry, so that the columns do not change while records are read.
+
+        Raises ConfigError, RegistryError.
+        """
         return replace(self, formats={side: chosen.pinned() for side, chosen in self.formats.items()})
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the columns that these options add to those of a record."""
+        """The names of the columns that are added to those of a record."""
         return (*self.raw.values(), *(() if self.corrupt is None else (self.corrupt,)))
 
     @property
     def columns(self) -> dict[str, pa.DataType]:
-        """The types of the columns that these options change or add: decoded keys and values, raw bytes, and corrupt text."""
+        """The types of the columns that are changed or added: decoded keys and values, raw bytes, and corrupt text."""
         types = {side: chosen.kind for side, chosen in self.formats.items()}
         return {**types, **{name: pa.string() if name == self.corrupt else pa.binary() for name in self.added}}
 
@@ -69,7 +72,7 @@ class Typed:
         return [side for side, name in self.raw.items() if name == column] or [column]
 
     def needed(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns of records to read for these columns."""
+        """Return the columns of records that have to be read to compute these columns, and to handle malformed keys and values."""
         names = [needed for name in columns for needed in self.needs(name)]
         if self.mode is not Mode.PERMISSIVE:
             # A malformed key or value drops the row or is an error, even if its column is not wanted.
@@ -80,7 +83,7 @@ class Typed:
 
 
 class ValueDecoder:
-    """Decodes keys and values. target: the schema that is wanted; keys and values are cast to its types."""
+    """Decodes keys and values. target: the wanted columns, with the types that keys and values get."""
 
     def __init__(self, typed: Typed, target: pa.Schema) -> None:
         self._typed = typed
@@ -91,7 +94,11 @@ class ValueDecoder:
         self._raw = {side: name for side, name in typed.raw.items() if name in target.names}
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with its typed columns in place of their bytes. Raises SerializationError in mode FAILFAST."""
+        """Return a batch with decoded keys and values in place of their bytes, and with the added columns.
+
+        In mode DROPMALFORMED, rows with a malformed key or value are left out. Raises SerializationError for these in mode FAILFAST, and in
+        every mode if the schema of a key or value cannot be looked up.
+        """
         if not self._sides and not self._raw:
             return batch
         import pyarrow.compute as pc
@@ -143,7 +150,7 @@ def _base64(values: pa.Array) -> pa.Array:
 
 
 def _error(batch: pa.RecordBatch, side: str, row: int, reason: str) -> SerializationError:
-    """Return the error of a row. It has the record if the batch has all columns of it, and names the record's place if it has that."""
+    """Return the error of a row. It names topic, partition and offset, and has the record, as far as the batch has their columns."""
     names = batch.schema.names
     if not set(PLACE) <= set(names):
         return SerializationError(reason)
@@ -188,8 +195,9 @@ class RecordColumns:
         return pa.schema([(name, typed[name] if name in typed else plain.field(name).type) for name in self._names])
 
     def decoder(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that makes the wanted columns of the needed ones. The function may ask the registry; one thread may use it at a
-        time.
+        """Return a function that makes the wanted columns from the needed ones. May block, like pinned().
+
+        The function may ask the registry, and raises like ValueDecoder.decode(). One thread may use it at a time.
         """
         schema = self.schema
         values = ValueDecoder(self.pinned(), schema)

@@ -60,8 +60,8 @@ def csv_format(
 
 
 def checked_separator(separator: str, option: str) -> str:
-    """Return what separates tokens. Raises ConfigError that names the option."""
-    # Like in Spark, a backslash and a t mean a tab.
+    """Return the separator of tokens. Raises ConfigError, naming `option`, if it is empty or has a quote, backslash or line end."""
+    # Like in Spark, a backslash and a t stand for a tab.
     separator = separator.replace(r"\t", "\t")
     if not separator or set(separator) & set('"\\\r\n'):
         raise ConfigError(f"option '{option}': {separator!r} cannot separate tokens")

@@ -1,4 +1,4 @@
-"""Encodes the columns of send_arrow() whose keys or values have a format."""
+"""Encodes the keys and values of send_arrow() that have a format."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Columns = Mapping[str, str | Sequence[str] | None]
 def encoded(data: Any, columns: Columns, formats: Mapping[str, WriteFormat]) -> tuple[pa.Table, dict[str, str | None]]:
     """Return a table with a column for each role, and the names of its columns by role. Keys or values with a format are encoded.
 
-    data: Arrow data of any kind. Raises ConfigError for a column that its format cannot write, SerializationError for a missing column and
-    for a row that cannot be written; then nothing is returned.
+    data: Arrow data of any kind. Raises ConfigError for a column that its format cannot write, SerializationError for a column that is
+    missing or is there twice, and for a row that cannot be written; then nothing is returned.
     """
     reader = open_reader(data)
     used = {role: given for role, given in columns.items() if given is not None}
@@ -62,7 +62,7 @@ def _path(side: str, given: str | Sequence[str]) -> str:
 def _in_plain_type(encode: Encode, kind: pa.DataType) -> Encode:
     def in_plain_type(array: pa.Array) -> pa.Array:
         try:
-            # Finer units of time are truncated, as send_arrow() does it with timestamps of records.
+            # Finer units of time are truncated, as in the timestamps of records.
             return cast(array, kind)
         except pa.ArrowNotImplementedError:
             # Views, in some versions of pyarrow.
@@ -78,7 +78,11 @@ def _in_plain_type(encode: Encode, kind: pa.DataType) -> Encode:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same values that formats write: one for all kinds of text, bytes and lists, with times in microseconds."""
+    """Return the type to which a column is cast before a format writes it.
+
+    All kinds of text have one type, and so have all kinds of bytes and of lists. Timestamps and durations are in microseconds. Dictionaries
+    and extension types are replaced by the types of their values, and unsigned numbers of up to 32 bits by wider signed ones.
+    """
     is_ = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return plain(kind.storage_type)

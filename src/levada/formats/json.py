@@ -1,8 +1,8 @@
 """JSON: objects with the fields of a schema.
 
-Values are read by levada's own JSON reader (docs/JSON.md), and written a whole column at a time. The text is the same as from Spark's
-to_json: fields that are null are left out, null elements of arrays and values of maps are written; binary is base64; NaN and infinities are
-strings. Times are ISO 8601 in UTC with microseconds; to_json cuts them to milliseconds.
+Values are read by levada's own JSON reader (docs/JSON.md), and written a whole column at a time. Apart from times, the text is the same as
+from Spark's to_json: fields that are null are left out, null elements of arrays and values of maps are written; binary is base64; NaN and
+infinities are strings. Timestamps are ISO 8601 with microseconds, in UTC if they have a zone; to_json cuts them to milliseconds.
 """
 
 from __future__ import annotations

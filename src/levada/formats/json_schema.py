@@ -37,7 +37,7 @@ class JsonSchemaFormat(Format):
     schema: pa.Schema | None = None
 
     def pinned(self) -> Self:
-        """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
+        """Return the format with its schema: the latest one of the subject if it has none yet. Raises ConfigError, RegistryError."""
         if self.schema is not None:
             return self
         assert self.registry is not None and self.subject is not None
@@ -65,7 +65,7 @@ class JsonSchemaFormat(Format):
 
 
 class _BehindHeader:
-    """Takes the header off each value, and passes the rest on."""
+    """Removes the header of each value, and passes the rest to another decoder."""
 
     def __init__(self, inner: Decoder) -> None:
         self._inner = inner
@@ -101,7 +101,7 @@ class JsonSchemaWriter(WriteFormat):
     schema_id: int = -1
 
     def pinned(self) -> Self:
-        """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
+        """See WriteFormat."""
         if self.schema is None:
             return replace(self, schema_id=latest_version(self.registry, self.subject, self.option, JSON, writes=True).schema_id)
         schema = Schema(self.schema, JSON)
@@ -164,7 +164,7 @@ class _Types:
         return _PLAIN.get(name or "", pa.string())
 
     def _find(self, reference: Any) -> Any:
-        """Return what a reference within the document points to; None for another reference."""
+        """Return what a reference points to; None if that is nothing, or outside the document."""
         found = self._document if isinstance(reference, str) and reference.startswith("#") else None
         for part in str(reference).split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")

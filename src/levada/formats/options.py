@@ -27,7 +27,7 @@ LATEST = "latest"
 
 
 class _Side(NamedTuple):
-    """The arguments of one side: `get("schema")` is the argument value_schema. topics: the topics that are read."""
+    """The arguments of one side: `get("schema")` is the argument value_schema. topics: those that are read or written."""
 
     given: Mapping[str, Any]
     side: str
@@ -62,7 +62,7 @@ class _Side(NamedTuple):
             both = "both were given" if url is not None else "such as schema_registry_url='http://host:8081'"
             raise ConfigError(f"{self.name('format')}='{self.format}' needs either schema_registry_url or registry; {both}")
         if client is None:
-            # Its connections are closed when the scan or consumer that has it is dropped.
+            # Its connections are closed when the client or the scan that has it is dropped.
             return SchemaRegistryClient(schema_registry_url=url or ())
         if not isinstance(client, SchemaRegistryClient):
             advice = "pass its `blocking`" if hasattr(client, "blocking") else "an address is called schema_registry_url"

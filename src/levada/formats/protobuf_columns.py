@@ -60,7 +60,7 @@ _KINDS = {
 }
 """The kind of a field's step, and the wire type of its values."""
 _MOST_DEPTH = 90
-"""The package refuses messages within more than a hundred others."""
+"""Messages within more others than this are read by the package protobuf, which refuses them beyond a hundred."""
 
 
 class ProtobufDecoder(ColumnDecoder):
@@ -149,7 +149,7 @@ class _Planner:
             return step
         places = self._reserve(2)
         for place, part, of_part in zip(places, entry_of(one), (target, target + 1), strict=True):
-            # A message is not left out by any program that writes maps.
+            # Programs that write maps always write a value that is a message. So an entry without one is rare, and is left out here.
             absence = self._absence(part, part.type not in MESSAGES, part.type in MESSAGES)
             self.steps[place] = self._value(part, of_part, of_part)._replace(**absence)
         return step._replace(first=places.start, parts=2)

@@ -5,14 +5,14 @@ A type of messages is a table of steps: first the message, then its fields next 
 passes are those of column_reader.py.
 
 Fields come in any order. But each has a column of its own, so a value goes directly to the end of its column. Each message that is read has
-a number, its mark, which the steps of its fields remember: so a field that comes twice is found, and at the end of the message those that
-did not come.
+a number, its mark. The steps of its fields remember the mark, to find a field that comes twice and, at the end of the message, the fields
+that did not come.
 
 The reader marks as malformed not only what is malformed, but all that is rare and needs more than this: a singular field that comes twice,
 two fields of a oneof, groups, unknown numbers of an enum, extensions, unknown fields of a map's entry. Its owner reads such messages in
 another way.
 
-No message contains itself: other types have no steps. Every element takes a byte or more. So the work is limited by the bytes that there
+No message contains itself: such a type has no column. Every element takes a byte or more. So the work is limited by the bytes that there
 are. Compiled code touches no Python objects and runs without the interpreter lock. The C types are in protobuf_reader.pxd.
 """
 
@@ -134,7 +134,7 @@ class ProtobufReader(ColumnReader):
         return at + self.header_size
 
     def read_message(self, index: int, source: Any, at: int, end: int) -> Any:
-        """Read a message, or a map's entry, that ends at `end`; return that, or -1 if it is malformed."""
+        """Read a message, or a map's entry, that ends at `end`; return `end`, or -1 if it is malformed or rare."""
         step = self.step(index)
         self.mark += 1
         mark = self.mark

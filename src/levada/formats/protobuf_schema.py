@@ -64,7 +64,7 @@ class MessageType:
 
     @classmethod
     def of(cls, descriptor: Any, option: str) -> MessageType:
-        """Return the message of a descriptor that protoc's code has. option: the option that gives it, for errors."""
+        """Return the type of a message from its descriptor, such as a generated class has. option: the option that gives it, for errors."""
         files: dict[str, bytes] = {}
         _collect(descriptor.file, files)
         found = FileDescriptorSet()
@@ -156,7 +156,10 @@ def _names(files: Any) -> list[str]:
 
 
 def message_kind(message: Any, where: str, within: tuple[str, ...]) -> pa.DataType:
-    """Return the Arrow type of a message. within: the messages that contain it. Raises ConfigError for a message that contains itself."""
+    """Return the Arrow type of a message. Fields whose type is a message without fields are left out.
+
+    within: the messages that contain it. Raises ConfigError for a message that contains itself.
+    """
     if message.full_name in _BUILT_IN:
         return _BUILT_IN[message.full_name]
     if message.full_name in within:
@@ -167,7 +170,10 @@ def message_kind(message: Any, where: str, within: tuple[str, ...]) -> pa.DataTy
 
 
 def field_kind(one: Any, where: str = "", within: tuple[str, ...] = ()) -> pa.DataType:
-    """Return the Arrow type of a field. where: names the option, for errors. within: see message_kind()."""
+    """Return the Arrow type of a field; an empty struct if it has messages without fields, also if it is a list or a map.
+
+    where: names the option, for errors. within: see message_kind().
+    """
     if is_map(one):
         key, value = entry_of(one)
         kind = single_kind(value, where, within)
@@ -192,7 +198,7 @@ def is_required(one: Any) -> bool:
 
 
 def names_of(kind: Any) -> dict[int, str]:
-    """Return the names of an enum's numbers. The last one counts of several names of a number."""
+    """Return the names of an enum's numbers. If a number has several names, it is the last one."""
     return {number: value.name for number, value in kind.values_by_number.items()}
 
 

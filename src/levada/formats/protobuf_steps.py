@@ -17,11 +17,11 @@ FIXED_4 = 5
 class Step(NamedTuple):
     """A field, or a message that is no field. wire: the wire type of its values.
 
-    column: the column with a row for each message around the field; -1 for fields whose messages have no fields. target: the column of its
-    values; another one than `column` for a repeated field. first, parts: the fields of a message or entry, or the symbols of an enum, by
-    number; they stand next to each other. is_implicit: whether 0 counts as absent. is_extendable: whether a message may have extensions.
-    oneof: the index of the step that stands for its oneof; -1 without one. value: the bits of a number that is the default of FILLED. at,
-    size: the position of text in the constants, of such a default or of a symbol.
+    column: the column with a row for each message around the field; -1 for a field without a column, because its message has no fields.
+    target: the column of its values; another one than `column` for a repeated field. first, parts: the fields of a message or entry, or the
+    symbols of an enum, by number; they stand next to each other. is_implicit: whether 0 counts as absent. is_extendable: whether a message
+    may have extensions. oneof: the index of the step that stands for its oneof; -1 without one. value: the bits of a number that is the
+    default of FILLED. at, size: the position of text in the constants, of such a default or of a symbol.
     """
 
     kind: int

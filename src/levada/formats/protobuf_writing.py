@@ -186,7 +186,9 @@ def _enum(kind: Any) -> Convert:
     unknown = f"{UNKNOWN_LABEL}{kind.name}_"
 
     def number_or_label(label: str) -> int | str:
-        """Return the label, which the package looks up. For a number without a name, as the source returns it, return the number."""
+        """Return the label, which the package looks up; or the number of a label such as UNKNOWN_ENUM_VALUE_Color_7, which a number without
+        a name has when it is read.
+        """
         number = label.removeprefix(unknown)
         is_unknown = number != label and label not in kind.values_by_name and number.removeprefix("-").isdecimal()
         return int(number) if is_unknown else label

@@ -31,7 +31,7 @@ class Fault(Protocol):
 
 
 class RowFault(NamedTuple):
-    """A fault found by a format that reads values one by one."""
+    """The Fault that the decoders of this package return."""
 
     row: int
     reason: str
@@ -46,7 +46,7 @@ class Decoded(Protocol):
 
     @property
     def rows(self) -> pa.Array:
-        """The decoded values, in the format's type. A null value stays null."""
+        """The decoded values, in the type of the decoder. A null value stays null."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Decoded(Protocol):
 
 
 class DecodedRows(NamedTuple):
-    """The Decoded that the formats of this package return."""
+    """The Decoded that the decoders of this package return."""
 
     rows: pa.Array
     malformed: pa.BooleanArray
@@ -72,7 +72,10 @@ class Decoder(Protocol):
     """Decodes columns of values."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column. A malformed value never raises an error; the result reports it."""
+        """Decode a binary column. A malformed value never raises an error; the result reports it.
+
+        Raises SchemaLookupError if the schema of a value cannot be looked up.
+        """
         ...
 
 
@@ -88,22 +91,22 @@ class Format(ABC):
         return False
 
     def pinned(self) -> Self:
-        """Return a copy that has the schema which the registry has now. All that is read with the copy has this schema.
+        """Return the format with the schema that the registry has now. All that is read with the result has this schema.
 
-        A format without a registry returns itself.
+        A format that has its schema already returns itself. Raises ConfigError, RegistryError.
         """
         return self
 
     @property
     @abstractmethod
     def kind(self) -> pa.DataType:
-        """The type of the column of decoded values. Call it only on the format that pinned() returned."""
+        """The type of the column of decoded values. Only the format that pinned() returned has it."""
 
     @abstractmethod
     def decoder(self, kind: pa.DataType | None = None) -> Decoder:
         """Return a decoder, which one thread may use at a time. Call it only on the format that pinned() returned.
 
-        kind: the type of the column; the format's values are cast to it. None for the format's own type.
+        kind: the type of the column, for formats whose values can have times in another unit; None for the format's own type.
         """
 
 
@@ -112,7 +115,7 @@ Registry: TypeAlias = tuple[tuple[str, Any], ...] | SchemaRegistryClient
 
 
 def client_of(registry: Registry) -> SchemaRegistryClient:
-    """Return the client of a registry. This process has one for equal settings."""
+    """Return the client of a registry. Equal settings share one client in this process, which keeps up to eight."""
     return registry if isinstance(registry, SchemaRegistryClient) else _client(os.getpid(), registry)
 
 
@@ -202,9 +205,11 @@ class SchemaLookupError(Exception):
 class RowDecoder:
     """Decodes a column by calling a function for each value.
 
-    read: converts a value to a Python object from which pyarrow can make a row of type `built`; raises MalformedError. kind: the type of
-    the column, to which rows of type `built` are cast. The types differ if a format has times in other units. The row of a malformed value
-    is a struct with null fields, or null if the type is not a struct.
+    read: converts a value to a Python object from which pyarrow can make a row of type `built`. Any exception of it marks the value as
+    malformed, except SchemaLookupError, which decode() raises. kind: the type of the column, to which rows of type `built` are cast. built:
+    None for `kind`; the types differ if a format has times in other units.
+
+    The row of a malformed value is a struct with null fields, or null if the type is not a struct.
     """
 
     def __init__(self, read: Read, kind: pa.DataType, built: pa.DataType | None = None) -> None:

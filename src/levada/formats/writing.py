@@ -26,7 +26,11 @@ class WriteFormat(ABC):
     """How a column of keys, or of values, is written. Picklable."""
 
     def pinned(self) -> Self:
-        """Return a copy that has the registry's current schema and its id. All that is written with the copy has this schema."""
+        """Register or look up the schema, and return the format with its id. All that is written with the result has this schema.
+
+        A format that needs no id before it writes returns itself. Raises ConfigError, RegistryError; SerializationError for a schema with
+        rules that would have to run.
+        """
         return self
 
     @abstractmethod
@@ -39,9 +43,11 @@ class WriteFormat(ABC):
 
 
 def schema_id_for(registry: Registry, subject: str, schema: Schema, *, registers: bool, option: str) -> int:
-    """Return the id of a schema under a subject. registers: whether to register it, or only to look it up. option: gives it, for errors.
+    """Register or look up a schema under a subject, and return its id.
 
-    Raises ConfigError, RegistryError; SerializationError for a schema with rules that would have to run.
+    registers: whether to register it, or only to look it up. option: the name of the option that gives the schema, for errors. Raises
+    ConfigError if the schema is not there to be looked up; RegistryError; SerializationError for a schema with rules that would have to
+    run.
     """
     client = client_of(registry)
     try:
@@ -71,8 +77,9 @@ def row_by_row(
 ) -> Encode:
     """Return a function that encodes a column value by value, for formats whose libraries take Python objects.
 
-    write: returns the bytes of a value other than null; raises one of `errors` if the value does not fit. schema: the name of the schema,
-    for errors, such as "the message shop.Order". told: returns an error's text.
+    write: returns the bytes of a value other than null; raises one of `errors` if the value does not fit. Dates and times are passed to it
+    as numbers, see as_numbers(). schema: the name of the schema, for errors, such as "the message shop.Order". told: returns an error's
+    text.
     """
 
     def encode(array: pa.Array) -> pa.Array:
@@ -95,11 +102,13 @@ LAST_DAY = (date.max - _EPOCH).days
 MICROS_OF_DAY = 86_400_000_000
 FIRST_MICROS = FIRST_DAY * MICROS_OF_DAY
 LAST_MICROS = (LAST_DAY + 1) * MICROS_OF_DAY - 1
-"""The years 0001 to 9999: ISO 8601 and Protobuf have no others, Arrow has."""
+"""The first and last day and microsecond of the years 0001 to 9999, counted from 1970. JSON and Protobuf are not written with other years,
+which Arrow has.
+"""
 
 
 def as_numbers(kind: pa.DataType) -> pa.DataType:
-    """Return the type with integers for times: days for dates, microseconds for timestamps and durations."""
+    """Return the type with integers in place of dates and times: int32 or int64, in the unit that the type has."""
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_date(kind) or pa.types.is_time32(kind):
@@ -118,11 +127,11 @@ def as_numbers(kind: pa.DataType) -> pa.DataType:
 def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an array as another type with the same fields; finer units of time are truncated.
 
-    Within a struct or a list, pyarrow's own cast returns too few nulls of a slice, and the wrong elements of list views.
+    pyarrow's own cast is wrong within a struct or a list: it loses nulls of a slice, and takes the wrong elements of a list view.
     """
     if array.type.equals(kind):
         return array
-    # Spark's driver plans without it.
+    # Imported late, because Spark's driver plans a query without it.
     import pyarrow.compute as pc
 
     if isinstance(array, pa.ExtensionArray):
@@ -141,7 +150,10 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Return where the elements of each row begin and end, without those of null rows; null for null rows."""
+    """Return offsets for from_arrays(): where the elements of each row begin, then the end of the last row.
+
+    A null row has no elements, and its offset is null.
+    """
     import pyarrow.compute as pc
 
     is_map = pa.types.is_map(array.type)
