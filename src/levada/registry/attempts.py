@@ -2,11 +2,11 @@
 
 attempts() is a generator without I/O and without a clock of its own, so that a blocking and an asyncio client can run the same generator.
 If it yields an Attempt, the caller sends an Answer or a NoAnswer to the generator. If it yields a Pause, the caller waits and then resumes
-it. It returns the last Answer.
+it. It returns the last Answer, with its address.
 
-One round tries all addresses. If an address does not answer, the next address is tried at once, because another node of the registry may
-answer. If no address has answered in a round, a pause and another round follow. A final answer (status 200, 404, 409, ...) from any address
-ends the attempts.
+One round tries all addresses. If an address does not answer, or answers that the registry cannot do it now (status 503, ...), the next
+address is tried at once, because another node of the registry may be able to. If a round ends so, a pause and another round follow. A final
+answer (status 200, 404, 409, ...) from any address ends the attempts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """An attempt that got no answer. reason: text for errors. sent: whether the registry may have executed the request."""
+    """An attempt that got no answer. reason: text for errors. sent: whether the registry may have executed the request. timed_out: whether
+    the time for the answer was over.
+    """
 
     reason: str
     sent: bool
@@ -48,7 +50,9 @@ class Pause:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The settings for retries (see levada.config.registry). max_retries: rounds after the first. timeout_ms: limit of all attempts."""
+    """The settings for retries (see levada.config.registry). max_retries: rounds after the first. timeout_ms: limit of all attempts.
+    wait_ms: the first pause; it doubles with each round, up to max_wait_ms.
+    """
 
     max_retries: int
     wait_ms: int
@@ -120,7 +124,7 @@ def _delay_ms(policy: RetryPolicy, round_number: int, answer: Answer | None, ran
     """Return the pause from the Retry-After header, or else an exponential backoff, in ms; at most retries.max.wait.ms.
 
     Up to half of the backoff is random, so that clients that failed at the same time do not retry at the same time. round_number: the
-    number of the attempt, from 0. answer: the last answer; None if there was none.
+    number of the round that ended, from 0. answer: the last answer in this round; None if there was none.
     """
     if answer is not None and answer.retry_after_ms is not None:
         return min(answer.retry_after_ms, policy.max_wait_ms)

@@ -45,10 +45,12 @@ class AvroSerializer(ObjectSerializer[T]):
 
         KafkaProducer(value_serializer=AvroSerializer(registry, schema, topic="orders"), ...)
 
-    schema: the JSON text of the Avro schema, or a Schema if it references other schemas. It is optional with use.latest.version and
-    use.schema.id. topic: the topic of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
-    to_dict: converts an object to a value that fastavro can write; for an Avro record, this is a mapping. None passes objects unchanged.
-    model: the class of the objects, in place of to_dict: a dataclass, a msgspec.Struct, a pydantic model, or a union of such classes.
+    schema: the JSON text of the Avro schema, or a Schema if it references other schemas. It is optional with use.schema.id,
+    use.latest.version and use.latest.with.metadata. settings: option names with dots; options can also be keyword arguments, see
+    docs/CONFIGURATION.md. topic: the topic of the records; not needed with subject.name.strategy=RecordName or use.schema.id. field:
+    "value" or "key". to_dict: converts an object to a value that fastavro can write; for an Avro record, this is a mapping. None passes
+    objects unchanged. model: the class of the objects, in place of to_dict: a dataclass, a msgspec.Struct, a pydantic model, or a union of
+    such classes.
 
     None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
@@ -205,9 +207,10 @@ def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any]
 
 
 def _name_branches(value: Any, tags: Tags, names: Mapping[str, str]) -> None:
-    """Say in the records of a value which records of a union they are: those whose name is the value of a tag.
+    """Add its full name to each record of a value that has a tag, in place. The value of the tag is the record's name.
 
-    fastavro takes the record with the most fields that are in the value, if nothing else is said. names: full names of records, by name.
+    Without such a name, fastavro takes the branch of a union that has most fields in common with the record. names: full names of types, by
+    name.
     """
     if isinstance(value, dict):
         for tag, classes in tags.items():
@@ -218,9 +221,9 @@ def _name_branches(value: Any, tags: Tags, names: Mapping[str, str]) -> None:
 
 
 def _with_tags(value: Any, tags: Tags) -> Any:
-    """Return a value with tags in place of the names of records, for a value with (type name, record) where its schema has a union.
+    """Return a value with the record alone in place of each (type name, record); the record gets the name as its tag.
 
-    A tag is not changed if it is a field of the record.
+    fastavro returns these pairs for unions. A tag that is a field of the record is not changed.
     """
     if isinstance(value, tuple):
         full_name, found = value

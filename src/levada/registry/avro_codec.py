@@ -1,4 +1,4 @@
-"""Reads and writes Avro schemas and values with fastavro, without a registry. The serializers and the Spark connector share this code."""
+"""Reads and writes Avro schemas and values with fastavro, without a registry. The serializers and levada.formats share this code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, Ove
 
 
 def document(text: str) -> Any:
-    """Return the JSON document of a schema. Raises ValueError if the text is not JSON."""
+    """Return the JSON document of a schema, whose text may also be a bare name, such as long. Raises ValueError for other text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -145,7 +145,7 @@ class ValueReader:
         """
         if self._counts_empty_parts:
             _EmptyParts(data, self._names, self._of_empty).skip(self._writer, begin)
-        # fastavro does not notice that the data end within a field that it skips. With one byte more, it ends after the data then.
+        # fastavro does not notice that the data end within a field that it skips. With one byte more, it is then after the data.
         source = BytesIO(data + b"\0")
         source.seek(begin)
         try:
@@ -290,7 +290,7 @@ def contains_itself(schema: Parsed, names: Mapping[str, Any]) -> bool:
 
 
 def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
-    """Whether a type contains a record that contains the type. within: the records around the type. seen: the records already checked."""
+    """Whether a type contains a record of `within`, or one that contains itself. within: the records around it. seen: those checked."""
     if isinstance(schema, list):
         return any(_contains(branch, names, within, seen) for branch in schema)
     schema = names.get(schema, schema) if isinstance(schema, str) else schema

@@ -44,7 +44,8 @@ class SchemaRegistryClient:
     docs/CONFIGURATION.md lists the options.
 
     Calls block until the registry has answered, with retries for up to `default.api.timeout.ms`. They raise RegistryUnavailableError if no
-    address answers, and a RegistryAnswerError if the registry answers with an error. Methods have the names of Confluent's client.
+    address answers, RegistryAnswerError if the registry answers with an error, RegistryProtocolError if the answer is not that of a
+    registry, TokenError if an OAuth endpoint refuses a token, and ClosedError after close(). Methods have the names of Confluent's client.
     """
 
     @RegistryConfig.in_help
@@ -112,7 +113,10 @@ class SchemaRegistryClient:
         return self._lookups.get((subject, schema, normalize_schemas), lambda: self._call(request))
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
-        """Return the schema with an id. It is cached, because it never changes. fmt: the format of the text; Protobuf has "serialized"."""
+        """Return the schema with an id. It is cached, because it never changes.
+
+        fmt: the format of the text, such as "serialized" for Protobuf; None for the registry's default.
+        """
         return self._identified(schema_id, fmt)[0]
 
     def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
@@ -120,7 +124,7 @@ class SchemaRegistryClient:
         return self._schemas.get((guid, fmt), lambda: self._call(endpoints.schema_by_guid(guid, fmt)))[0]
 
     def _identified(self, schema_id: int, fmt: str | None = None) -> tuple[Schema, str | None]:
-        """Return the schema with an id, and its GUID."""
+        """Return the schema with an id, and its GUID; None if the registry has no GUIDs."""
         return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
 
     def _schema_of(self, key: SchemaKey, *fmt: str) -> Schema:
@@ -154,9 +158,9 @@ class SchemaRegistryClient:
         return self._latest.get((subject, None), lambda: self._call(endpoints.version(subject, LATEST, False)))
 
     def get_latest_with_metadata(self, subject: str, metadata: Mapping[str, str], deleted: bool = False) -> RegisteredSchema:
-        """Return the latest version of a subject whose metadata have these properties, which is cached for `cache.latest.ttl.sec`.
+        """Return the latest version of a subject whose metadata have these properties. Needs Confluent Platform 7.4 or later.
 
-        deleted: include softly deleted versions. Needs Confluent Platform 7.4 or later.
+        deleted: include softly deleted versions. The result is cached for `cache.latest.ttl.sec`, unless deleted=True.
         """
         request = endpoints.latest_with_metadata(subject, metadata, deleted)
         if deleted:
@@ -166,7 +170,7 @@ class SchemaRegistryClient:
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         """Return a version of a subject. version: a number or "latest". deleted: also find a softly deleted version.
 
-        A version with a number is cached, because it never changes, unless deleted=True.
+        The result is cached if `version` is a number, because such a version never changes, but not with deleted=True or "latest".
         """
         request = endpoints.version(subject, version, deleted)
         if deleted or not isinstance(version, int):
@@ -174,10 +178,10 @@ class SchemaRegistryClient:
         return self._versions.get((subject, version), lambda: self._call(request))
 
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
-        """Delete a subject and return the numbers of its versions.
+        """Delete a subject and return the numbers of its versions. Clears the caches of this client.
 
         By default the subject is deleted softly: its schemas can still be read by id. permanent: delete the subject permanently, after it
-        was deleted softly.
+        was deleted softly. If the answer is lost, the request is not repeated, and RegistryUnavailableError is raised.
         """
         try:
             return self._call(endpoints.delete_subject(subject, permanent))
@@ -185,14 +189,20 @@ class SchemaRegistryClient:
             self.clear_caches()
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
-        """Delete a version of a subject and return its number. version: a number or "latest". permanent: as for delete_subject()."""
+        """Delete a version of a subject and return its number. Clears the caches, like delete_subject().
+
+        version: a number or "latest". permanent: as for delete_subject().
+        """
         try:
             return self._call(endpoints.delete_version(subject, version, permanent))
         finally:
             self.clear_caches()
 
     def get_referenced_schemas(self, schema: Schema) -> dict[SchemaReference, Schema]:
-        """Return all schemas that a schema references, directly or indirectly. Each schema comes after the schemas that it references."""
+        """Return all schemas that a schema references, directly or indirectly. Each schema comes after the schemas that it references.
+
+        Raises RegistryProtocolError for a cycle, and for too many references.
+        """
         found: dict[SchemaReference, Schema] = {}
         self._find_references(schema, found, ())
         return found
@@ -223,7 +233,7 @@ class SchemaRegistryClient:
         return self._call(endpoints.set_level(subject, level))
 
     def delete_compatibility(self, subject: str) -> None:
-        """Remove a subject's compatibility level, so that the registry's level applies again."""
+        """Remove a subject's compatibility level, so that the registry's level applies again. Not repeated if the answer is lost."""
         self._call(endpoints.delete_level(subject))
 
     def get_mode(self, subject: str | None = None) -> str:
@@ -235,7 +245,7 @@ class SchemaRegistryClient:
         return self._call(endpoints.set_mode(subject, mode, force))
 
     def delete_mode(self, subject: str) -> None:
-        """Remove a subject's mode, so that the registry's mode applies again."""
+        """Remove a subject's mode, so that the registry's mode applies again. Not repeated if the answer is lost."""
         self._call(endpoints.delete_mode(subject))
 
     def clear_caches(self) -> None:

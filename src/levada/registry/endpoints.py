@@ -28,7 +28,7 @@ LARGEST_NUMBER = 2**31 - 1
 class Request(Generic[R]):
     """One request. read: converts the JSON of the answer to the result. query: parameters; those that are None or False are not sent.
 
-    repeatable: whether the request is idempotent, so that it may be sent again.
+    repeatable: whether the request may be sent again although the registry may have executed it.
     """
 
     what: str
@@ -194,7 +194,7 @@ def versions(subject: str, deleted: bool) -> Request[list[int]]:
 
 
 def version(subject: str, number: int | str, deleted: bool) -> Request[RegisteredSchema]:
-    """GET /subjects/{subject}/versions/{version}. number: may be "latest"."""
+    """GET /subjects/{subject}/versions/{version}. number: the version, or "latest"."""
     return Request(
         f"version {number} of '{subject}'", "GET", _path("subjects", subject, "versions", number), _registered, query={"deleted": deleted}
     )

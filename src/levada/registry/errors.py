@@ -21,8 +21,10 @@ class RegistryError(KafkaError):
 class RegistryUnavailableError(RegistryError, ConnectError, TimeoutError):
     """No address of the registry answered within `default.api.timeout.ms` and the allowed number of retries.
 
-    Also raised if the answer to a request was lost that must not be sent twice, such as delete_subject(). causes: text about the last
-    failure of each address, by address. Check the addresses, and repeat the call; after a lost answer first look whether it was executed.
+    Also raised if the answer to a request was lost that must not be sent twice, such as delete_subject(), and if Glue refuses a request for
+    now or is still checking a schema. causes: text about the last failure of each address, by address.
+
+    Check the addresses, and repeat the call. After a lost answer, first look whether the request was executed.
     """
 
     retriable = True
@@ -61,7 +63,8 @@ class RegistryNotFoundError(RegistryAnswerError):
 class IncompatibleSchemaError(RegistryAnswerError):
     """The schema is not compatible with the registered schemas of its subject, as the subject's compatibility level requires.
 
-    test_compatibility() returns the reasons. Change the schema, or the level with set_compatibility().
+    Change the schema or the level. With SchemaRegistryClient, test_compatibility() returns the reasons, and set_compatibility() changes the
+    level.
     """
 
 
@@ -70,7 +73,9 @@ class InvalidSchemaError(RegistryAnswerError):
 
 
 class RegistryAuthenticationError(RegistryAnswerError, AuthenticationError):
-    """The registry requires credentials, or has refused the configured ones. Set `basic.auth.user.info` or `bearer.auth.token`."""
+    """The registry requires credentials, or has refused the configured ones. Correct them: `basic.auth.user.info` or a `bearer.auth`
+    setting of SchemaRegistryClient; with Glue, the credentials of AWS.
+    """
 
 
 class RegistryAuthorizationError(RegistryAnswerError):
@@ -78,7 +83,10 @@ class RegistryAuthorizationError(RegistryAnswerError):
 
 
 class RegistryProtocolError(RegistryError):
-    """The answer is not valid for a schema registry. Probably another server listens at this address: check it."""
+    """The answer is not valid for a schema registry, is too large, or redirects; or references between schemas cannot be followed.
+
+    Probably another server listens at this address: check it. The text says if max.response.bytes or a schema is the cause.
+    """
 
 
 ADVICE: Final[Mapping[int, str]] = {

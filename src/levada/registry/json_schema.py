@@ -32,9 +32,9 @@ Check = Callable[[Any], None]
 class JSONSerializer(ObjectSerializer[T]):
     """Serializes objects as JSON, for `value_serializer` or `key_serializer`.
 
-    schema: a JSON Schema, as text or as a Schema; optional with use.latest.version and use.schema.id. With json.fail.invalid.schema=true,
-    a value that does not match the schema raises SerializationError; this needs levada[jsonschema]. model: as for AvroSerializer; without a
-    schema, the schema is made from the model. Other arguments: as for AvroSerializer.
+    schema: a JSON Schema, as text or as a Schema; optional as for AvroSerializer. With json.fail.invalid.schema=true, a value that does not
+    match the schema raises SerializationError; this needs levada[jsonschema]. model: as for AvroSerializer; without a schema, the schema is
+    made from the model. Other arguments: as for AvroSerializer.
     """
 
     @JSONSerializerConfig.in_help

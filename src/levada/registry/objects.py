@@ -86,7 +86,10 @@ NO_MODEL: Any = None
 
 
 def model_of(model: TypeForm[T] | None, function: Callable[..., Any] | None, name: str) -> Model[T] | None:
-    """Return the conversions of a model class; None without one. function: to_dict or from_dict, whichever is `name`; None with a model."""
+    """Return the conversions of a model class; None without one. function: the argument to_dict or from_dict; name: which of the two.
+
+    Raises ConfigError if both model and function are given.
+    """
     if model is not None and function is not None:
         raise ConfigError(f"give model or {name}, not both")
     return None if model is None else Model(model)
@@ -102,7 +105,7 @@ Place: TypeAlias = tuple[SchemaKey, int]
 
 
 class PerSchema(Generic[C]):
-    """Compiles the schema of each place once, and keeps the results of up to MOST_KEPT places.
+    """Compiles the schema of a place when it is first used, and keeps the results of up to MOST_KEPT places. Then it forgets all.
 
     There is no lock: if two threads need a new place at the same time, both compile its schema.
     """

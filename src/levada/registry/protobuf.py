@@ -81,7 +81,8 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
     def __call__(self, value: M | None) -> bytes | None:
         """Serialize one message; None is returned as None.
 
-        Raises SerializationError for a message of another type, and RegistryError if the schema cannot be registered or found.
+        Raises SerializationError for a message of another type or without a required field, and RegistryError if the schema cannot be
+        registered or found.
         """
         return self._serialize(self._frame.get, value)
 

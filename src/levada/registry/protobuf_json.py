@@ -70,7 +70,7 @@ def _read(message_class: Any, key: SchemaKey, begin: int, data: bytes) -> Any:
 
 
 def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callable[[Any], bytes | None]:
-    """Return a function that converts data of JSON to the first message type of a subject's newest schema."""
+    """Return a function that serializes data of JSON as the first message type of a subject's newest schema, which is looked up now."""
     schema_id, descriptor = newest_message(registry, subject)
     message_class, before = GetMessageClass(descriptor), header(schema_id) + message_path(FIRST_MESSAGE)
 
@@ -86,7 +86,10 @@ def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callabl
 
 
 def newest_message(registry: SchemaRegistryClient, subject: str) -> tuple[int, Any]:
-    """Return the id of a subject's newest schema, and the descriptor of its first message type."""
+    """Return the id of a subject's newest schema, and the descriptor of its first message type.
+
+    Raises RegistryError; SerializationError if the schema cannot be used for writing.
+    """
     latest = registry.get_latest_version(subject)
     schema_id = latest.schema_id
     refuse_rules_on_writing(latest.schema.rule_set, f"id {schema_id}")

@@ -61,7 +61,7 @@ class Tokens:
         return Tokens(fetch, clock)
 
     def current(self) -> str:
-        """Return a valid token. Raises TokenError if there is none and none can be requested."""
+        """Return a valid token; request one if necessary. Raises TokenError if there is none and the request for one fails."""
         # In this order: a request that ends between the two is not repeated.
         ended, token, now_ms = self._ended, self._token, self._clock.wall_ms()
         if now_ms < token.refresh_ms:

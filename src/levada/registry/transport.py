@@ -1,4 +1,4 @@
-"""Sends HTTP requests to a registry. Only this module of the package does I/O. Idle connections are kept, and any thread may reuse them."""
+"""Sends the HTTP requests of SchemaRegistryClient. Idle connections are kept, and any thread may reuse them."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ class Transport:
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request to one address. Return the answer, or a NoAnswer with the reason if the request fails.
 
-        Without a token, which may be had later, the request is not sent. Raises TokenError if it is not to be had.
+        If no OAuth token can be requested now, the request is not sent. A request that may be repeated is sent on an idle connection if
+        there is one. If it fails there, it is sent again on a new connection, unless it has timed out.
 
-        If the request fails on a connection that was idle, it is sent again on a new connection, unless it has timed out. Raises
-        RegistryProtocolError if the answer exceeds max.response.bytes.
+        Raises TokenError if asking for a token again would not help, and RegistryProtocolError if the answer exceeds max.response.bytes.
         """
         deadline_ms = self._now_ms() + attempt.timeout_ms
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}

@@ -27,7 +27,7 @@ class Frame(NamedTuple):
     headers: Sequence[tuple[str, bytes]] | None
 
     def around(self, data: bytes) -> bytes:
-        """Return data that begin with `before`, with the headers of their record if there are any."""
+        """Return the data, which begin with `before`, together with the headers for their record if there are any."""
         return data if self.headers is None else BytesWithHeaders(data, self.headers)
 
 
@@ -37,7 +37,8 @@ class WriterSchema(Generic[C]):
     own: returns the program's schema; None without one. It is called when the first value is written. Only then is the schema registered or
     looked up, so that making a serializer needs no registry. subject: not used with use.schema.id. field: "key" or "value". compile:
     converts the frame of a value and its schema to the object with which the serializer writes values. path: bytes after the schema id,
-    wherever that is. Raises ConfigError if `own` is None, and neither use.latest.version nor use.schema.id is set.
+    before the data or in a header. Raises ConfigError if `own` is None, and neither use.schema.id nor a setting for the latest version is
+    set.
     """
 
     def __init__(
@@ -64,7 +65,10 @@ class WriterSchema(Generic[C]):
             raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
 
     def get(self) -> C:
-        """Return the compiled schema for the next value."""
+        """Return the compiled schema for the next value; register it or look it up if necessary.
+
+        Raises RegistryError; SerializationError for a schema with rules that would have to run, or without the GUID that a header needs.
+        """
         current = self._current
         # Only the latest version of a subject can change. The registry client caches it for cache.latest.ttl.sec.
         if current is not None and not self._uses_latest:

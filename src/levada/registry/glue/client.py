@@ -27,7 +27,7 @@ Level: TypeAlias = Literal["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORW
 
 MOST_KEPT = 1_000
 PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 14)
-"""The pauses between questions about a schema version that Glue is checking: 31 seconds."""
+"""The pauses between questions about a schema version that Glue is checking: 31 seconds in total."""
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S, _ATTEMPTS = 10, 30, 4
 
 _BY_CODE: Final = {
@@ -53,7 +53,7 @@ class GlueSchemaRegistry:
     botocore finds them, and region and profile are botocore's defaults unless they are given. registry_name: the registry in which schemas
     are looked up and registered. compatibility: the level of the schemas that register_schema() creates.
 
-    Calls block. They raise the errors of SchemaRegistryClient.
+    Calls block. They raise RegistryError, of the classes that SchemaRegistryClient raises. References between schemas raise ConfigError.
     """
 
     def __init__(
@@ -96,16 +96,16 @@ class GlueSchemaRegistry:
     def lookup_schema(self, schema_name: str, schema: Schema) -> UUID:
         """Return the id of the version of `schema_name` that has this definition; it is cached.
 
-        A version that Glue is still checking is waited for. Raises RegistryNotFoundError if there is no such schema or version, and
-        IncompatibleSchemaError if Glue has refused the version.
+        While Glue is still checking the version, the call waits, for about 31 s at most; then it raises RegistryUnavailableError. Raises
+        RegistryNotFoundError if there is no such schema or version, and IncompatibleSchemaError if Glue has refused the version.
         """
         return self._ids.get((schema_name, schema), lambda: self._look_up(schema_name, schema))
 
     def register_schema(self, schema_name: str, schema: Schema) -> UUID:
         """Return the id of the version of `schema_name` that has this definition; it is cached.
 
-        Without such a version, it is registered; without the schema, the schema is created. Raises IncompatibleSchemaError and
-        InvalidSchemaError.
+        Without such a version, it is registered; without the schema, the schema is created. Waits for Glue's check as lookup_schema() does.
+        Raises IncompatibleSchemaError and InvalidSchemaError.
         """
         return self._ids.get((schema_name, schema), lambda: self._register(schema_name, schema))
 
@@ -150,7 +150,10 @@ class GlueSchemaRegistry:
         return {"RegistryName": self._registry_name, "SchemaName": schema_name}
 
     def _available(self, what: str, version_id: str, status: str) -> UUID:
-        """Return the id of a schema version when Glue has accepted it. Glue checks a version after it has answered that it registers it."""
+        """Wait until Glue has accepted a schema version, and return its id. Glue answers a registration before it checks the version.
+
+        Raises IncompatibleSchemaError if Glue refuses the version, RegistryUnavailableError if it has not decided after PAUSES_S.
+        """
         pauses = iter(PAUSES_S)
         while status == "PENDING":
             if (pause := next(pauses, None)) is None:

@@ -32,10 +32,10 @@ class GlueSerializer(AsksRegistry, Generic[T]):
 
         KafkaProducer(value_serializer=GlueSerializer(registry, schema, schema_name="orders"), ...)
 
-    schema: the JSON text of an Avro schema, or a Schema with the type "JSON" or "PROTOBUF". schema_name: the name of the schema in Glue.
-    message_type: for Protobuf, the class that protoc generated from the schema. to_dict: converts an object to a value that can be written,
-    such as a mapping. compression: of each value. auto_register_schemas: whether to register the schema when the first value is written; if
-    not, it must be registered already.
+    schema: the JSON text of an Avro schema, or a Schema, which may have the type "JSON" or "PROTOBUF". schema_name: the name of the schema
+    in Glue. message_type: for Protobuf, the class that protoc generated from the schema. to_dict: converts an object to a value that can be
+    written, such as a mapping. compression: of each value. auto_register_schemas: whether to register the schema when the first value is
+    written; if not, it must be registered already.
 
     None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
@@ -66,7 +66,8 @@ class GlueSerializer(AsksRegistry, Generic[T]):
     def __call__(self, value: T | None) -> bytes | None:
         """Serialize one object; None is returned as None.
 
-        Raises SerializationError if the object does not match the schema, and RegistryError if the schema cannot be registered or found.
+        Raises SerializationError if the object cannot be written with the schema, and RegistryError if the schema cannot be registered or
+        found. A JSON Schema is not checked.
         """
         return None if value is None else self._find(value)(value)
 
