@@ -23,7 +23,7 @@ class AsksRegistry(ABC):
 
     @abstractmethod
     def _known(self, data: Any) -> Convert | None:
-        """Return the function that converts `data`; None if the registry has to be asked for it. Never blocks."""
+        """Return the function that converts `data`; None if the registry has to be asked first. Never blocks."""
 
     @abstractmethod
     def _find(self, data: Any) -> Convert:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Tags: TypeAlias = Mapping[str, Set[str]]
-"""The names of fields, each with the constants that it is in the classes of a union."""
+"""The names of fields, each with the constants that it has in the classes of a union."""
 _DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema"
 MOST_QUOTED = 3
 """How many of pydantic's errors the text of a SerializationError quotes."""
@@ -29,7 +29,7 @@ class Model(Generic[T]):
     """The conversions of a model class. They raise SerializationError, with the library's reason, for a value that does not fit the model.
 
     model: a pydantic model or pydantic dataclass; or a dataclass, msgspec.Struct, attrs class or TypedDict; or a union or a list of such
-    classes. Raises ConfigError if the library that converts it does not support it, and ImportError if it needs msgspec and that is not
+    classes. Raises ConfigError if the library that converts the model does not support it, and ImportError if that is msgspec and it is not
     installed.
     """
 
@@ -78,9 +78,9 @@ class Model(Generic[T]):
         return text if "prefixItems" not in text else json.dumps({"$schema": _DRAFT_2020_12} | json.loads(text))
 
     def tags(self) -> Tags:
-        """Return the fields that tell the classes of the model's unions apart, such as the tag of a msgspec.Struct.
+        """Return the fields that are a constant in every class of a union in the model, such as the tag of a msgspec.Struct.
 
-        They are those that have another constant in each class. Empty if the model has no JSON Schema.
+        They tell the classes apart. Empty if the model has no JSON Schema.
         """
         try:
             schema = self._schema()

@@ -57,7 +57,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean '...'?" for an error text; "" if no known name is similar. Upper and lower case do not matter."""
+    """Return "; did you mean '...'?" with the most similar known name; "" if none is similar. Upper and lower case do not matter."""
     from difflib import get_close_matches
 
     folded = {one.casefold(): one for one in known}

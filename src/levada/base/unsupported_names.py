@@ -86,7 +86,7 @@ def no_such_error(module: str, name: str) -> AttributeError:
 
 
 def no_such_attribute(instance: object, name: str, names: Mapping[str, str]) -> AttributeError:
-    """Return the error for a name that an object does not have. For a compiled class, to which lacks() can add nothing.
+    """Return the error for a name that an object of a compiled class does not have, because lacks() can add nothing to such a class.
 
     names: the advice for each name of another client.
     """
@@ -97,7 +97,7 @@ def no_such_attribute(instance: object, name: str, names: Mapping[str, str]) -> 
 
 
 def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
-    """Return a decorator for a class that lacks these methods. names: the advice for each name. Raises TypeError if the class has one.
+    """Return a decorator for a class that lacks these methods. names: the advice for each name. It raises TypeError if the class has one.
 
     Descriptors are used because a __getattr__ would slow down the access to all attributes.
     """
@@ -114,7 +114,7 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
 
 
 def asynchronous(cls: C) -> C:
-    """Make a class of the asyncio API answer `with` and `for` with what to write. A decorator.
+    """Make `with` and `for` on a class of the asyncio API raise an error that says what to write. A decorator.
 
     isinstance() does not take the class for a context manager, because it has no __exit__().
     """
@@ -131,7 +131,7 @@ def _refuse_iteration(self: object) -> NoReturn:
 
 
 def explains_arguments(names: Mapping[str, str], of_more: str = "") -> Callable[[C], C]:
-    """Return a decorator for a named tuple whose constructor answers arguments of other clients with advice, in a TypeError.
+    """Return a decorator that adds advice to the TypeError with which the constructor of a named tuple refuses arguments of other clients.
 
     names: the advice for each keyword. of_more: the advice if there are more arguments than fields.
     """

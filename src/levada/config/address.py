@@ -12,7 +12,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def read_addresses(value: Any, default_port: int | None) -> tuple[tuple[str, int], ...]:
-    """Return the (host, port) pairs of a text with commas, or of a sequence. Raises ValueError with the reason.
+    """Return the (host, port) pairs of a text with commas, or of a sequence of texts and pairs. Raises ValueError with the reason.
 
     default_port: the port of an address that names none; None refuses such an address.
     """

@@ -35,9 +35,9 @@ class Config:
     ALIASES: ClassVar[dict[str, str]] = {}
     """Other clients' names of an option, each with our name."""
     NOT_YET: ClassVar[Mapping[str, str]] = {}
-    """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead."""
+    """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead. A key may end with `.*`."""
     FOREIGN: ClassVar[Mapping[str, str]] = {}
-    """Keys of other clients, with what to use instead; see levada.config.other_clients."""
+    """Keys of other clients, and of Java's TLS, with what to use instead; see levada.config.other_clients."""
 
     INSTEAD: ClassVar[Mapping[str, str]] = {}
     """Required options, each with the option that may be given instead."""
@@ -46,7 +46,7 @@ class Config:
     """Keys of other levada clients that this client cannot have, with the reason."""
 
     KINDS: ClassVar[list[type[Config]]] = []
-    """All Config classes. They show whether an unknown key belongs to another client or is misspelt."""
+    """The Config classes that have WHO. They show whether an unknown key belongs to another client or is misspelt."""
 
     given: frozenset[str]
     """Dotted names of the options that the user set."""

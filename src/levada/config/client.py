@@ -132,7 +132,7 @@ class ClientConfig(SecurityConfig):
         super()._check()
         if self.proxy_url is not None and self.proxy_url.resolves_names and self.client_dns_lookup != "use_all_dns_ips":
             raise ConfigError(f"'client.dns.lookup={self.client_dns_lookup}' looks names up here, and 'proxy.url' has the proxy do that")
-        # If only the base is set, above the maximum's default, Java's client uses the base as a fixed delay.
+        # A base above the maximum is a fixed delay, as in Java's client if only the base is set.
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")
             if base > most:

@@ -47,7 +47,7 @@ class OAuthConfig(Config):
     """Settings of OAUTHBEARER tokens."""
 
     unsecured_token: UnsecuredToken | None = None
-    """Read from sasl.jaas.config."""
+    """Read from sasl.jaas.config; None if that has no options of such a token."""
 
     sasl_oauth_token_provider: Callable[[], str | Awaitable[str]] | None = token_provider(
         "For OAUTHBEARER: a function that returns a token as text or as levada.OAuthToken, or an object with token() and extensions(), "
@@ -166,7 +166,7 @@ class OAuthConfig(Config):
                 raise ConfigError(f"an assertion needs either '{_ASSERTION}file' or '{_ASSERTION}private.key.file'")
 
     def _take_oauth_login(self, options: Mapping[str, str]) -> None:
-        """Take over the options of OAuthBearerLoginModule from sasl.jaas.config. Raises ConfigError."""
+        """Take over the options of OAuthBearerLoginModule from sasl.jaas.config, unless they are also settings. Raises ConfigError."""
         named = {
             "clientId": "sasl_oauthbearer_client_credentials_client_id",
             "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",

@@ -69,7 +69,7 @@ class Option:
 
 
 def read_int(value: Any) -> int:
-    """Return a whole number, given as int or as text. Booleans and fractions raise ValueError."""
+    """Return a whole number, given as int or as text. Any other value, a bool too, raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"expected a whole number, got {value!r}")
     try:
@@ -200,9 +200,9 @@ def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
 
 
 def java_class(known: Sequence[str], doc: str, *, advice: str) -> Any:
-    """Declare a choice among Java class names, with or without package. No class is loaded.
+    """Declare a choice among Java class names, with or without package. Default: "", no class. No class is loaded.
 
-    advice: appended to the error for any other name.
+    known: the names without package. advice: appended to the error for any other name.
     """
 
     def read(value: Any) -> str:
@@ -215,7 +215,7 @@ def java_class(known: Sequence[str], doc: str, *, advice: str) -> Any:
 
 
 def pairs(doc: str) -> Any:
-    """Declare names with values: a mapping, or text like name=value,name=value."""
+    """Declare names with values: a mapping, or text like name=value,name=value. Default: an empty mapping."""
 
     def read(value: Any) -> Mapping[str, str]:
         if isinstance(value, str):
@@ -423,7 +423,8 @@ def tls_context(doc: str) -> Any:
 def addresses(doc: str, *, required: bool = True, default_port: int | None = None) -> Any:
     """Declare a list of host:port, given as text with commas or as a sequence. Its value is a tuple of (host, port) pairs.
 
-    default_port: the port of an address that names none; None refuses such an address.
+    required: whether the option must be given; then metadata.broker.list, its name in librdkafka, is an alias. default_port: the port of an
+    address that names none; None refuses such an address.
     """
     return Option(
         "list",

@@ -1,8 +1,8 @@
-"""Settings of other clients that levada does not have under another name. Each has advice on what to use instead.
+"""Settings of other clients that are not aliases of a setting of levada. Each has advice on what to use instead.
 
 An alias, declared with its option, is another client's name for a setting with the same meaning and unit. The settings in this file have
 another unit or another meaning, or levada has nothing like them. They raise ConfigError with the advice. librdkafka's names are those of
-its CONFIGURATION.md; the others are keyword arguments of kafka-python and aiokafka.
+its CONFIGURATION.md; the others are keyword arguments of kafka-python and aiokafka, and a few are settings of Java's own TLS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys of the share consumer. Keys with the same meaning in KafkaConsumer are copied from ConsumerConfig."""
+"""Keys of the share consumer. Keys that have the same meaning for KafkaConsumer are copied from ConsumerConfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_OFFSETS = "a share group has no committed offsets; records are acknowledged,
 
 
 def _as_consumer(name: str) -> Any:
-    """Declare a key like in ConsumerConfig."""
+    """Declare a key in the same way as ConsumerConfig does."""
     return ConsumerConfig.OPTIONS[name]
 
 

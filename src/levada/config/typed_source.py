@@ -33,7 +33,7 @@ PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ShareConsumerC
 """The type variables of keys and values in the annotations of a client's options."""
 
 KAFKA_CLIENT: Mapping[type[Config], str] = {ClientConfig: "Settings of KafkaClient."}
-"""Docstrings of settings whose class also serves another client than its own docstring names."""
+"""The docstring of a class of settings, if it is not that of the Config class."""
 
 WIDTH = 140
 
