@@ -176,12 +176,12 @@ PRODUCER: Final[Mapping[str, str]] = {
     "poll": "leave it out; callbacks run by themselves",
     "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",
     "partitions_for_topic": "use partitions_for()",
-    "bootstrap_connected": "nothing is to be waited for; send() waits for metadata itself",
+    "bootstrap_connected": "leave it out; send() waits for a broker and for metadata",
 }
 CONSUMER: Final[Mapping[str, str]] = {
     **_EVERY,
     "commit_sync": "use commit()",
-    "store_offsets": "set enable.auto.commit=false, and commit(offsets)",
+    "store_offsets": "set enable.auto.commit=false, and call commit(offsets)",
     "consumer_group_metadata": "use group_metadata()",
     "consume": "use poll(timeout, max_records)",
     "getone": "iterate the consumer, or use poll(max_records=1)",
@@ -194,8 +194,8 @@ CONSUMER: Final[Mapping[str, str]] = {
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
     "incremental_unassign": "use assign() with the partitions that remain; they keep their positions",
     "unassign": "use unsubscribe(), which ends assign() too",
-    "bootstrap": "nothing is to be waited for; a call that needs a broker says what is wrong",
-    "bootstrap_connected": "nothing is to be waited for; a call that needs a broker says what is wrong",
+    "bootstrap": "leave it out; a call that needs a broker waits for it, and its error says what is wrong",
+    "bootstrap_connected": "leave it out; a call that needs a broker waits for it, and its error says what is wrong",
     "memberid": "use group_metadata().member_id",
     "last_poll_timestamp": "use metrics(), which has last-poll-seconds-ago",
 }
@@ -215,7 +215,7 @@ DELIVERY: Final[Mapping[str, str]] = {
 }
 RECORD: Final[Mapping[str, str]] = {
     "error": "poll() raises errors; key, value, topic, partition, offset, timestamp and headers are attributes, not methods",
-    "latency": "use on_delivery and the time",
+    "latency": "measure the time from send() to on_delivery",
     "set_value": "records do not change; use record._replace(value=...)",
     "set_key": "records do not change; use record._replace(key=...)",
     "set_headers": "records do not change; use record._replace(headers=...)",
@@ -224,12 +224,12 @@ RECORD: Final[Mapping[str, str]] = {
     "deserialized_key": "use key, an attribute",
     "deserialized_value": "use value, an attribute",
     "delivery_count": "only records of KafkaShareConsumer have it",
-    "checksum": "checksums are of batches, and verified with check.crcs",
+    "checksum": "only a batch has a checksum, which is verified with check.crcs",
 }
 _IS_LIST: Final = "poll() returns a list of records: for record in consumer.poll(): ..."
 RECORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("items", "keys", "values"), f"{_IS_LIST}; .partitions and .records(tp) give them by partition"),
-    **dict.fromkeys(("value", "key", "topic", "offset", "timestamp", "headers"), f"a record has it; {_IS_LIST}"),
+    **dict.fromkeys(("value", "key", "topic", "offset", "timestamp", "headers"), f"each record has it; {_IS_LIST}"),
     "error": f"poll() raises errors; {_IS_LIST}",
     "is_empty": "use `not records`",
     "isEmpty": "use `not records`",
@@ -268,7 +268,7 @@ SHARE_CONSUMER: Final[Mapping[str, str]] = {
 }
 ADMIN: Final[Mapping[str, str]] = {
     **_EVERY,
-    "alter_configs": "Kafka 4.0 has taken it away, as it forgets the settings that it is not given; use incremental_alter_configs()",
+    "alter_configs": "Kafka 4.0 removed it, because it resets the settings that are not given; use incremental_alter_configs()",
     "list_consumer_groups": 'use list_groups(protocol_types=["consumer", ""])',
     "describe_groups": "use describe_consumer_groups(), or describe_classic_groups() for groups whose members are no consumers",
     "delete_groups": "use delete_consumer_groups(), which deletes groups of every type",
@@ -278,7 +278,7 @@ ADMIN: Final[Mapping[str, str]] = {
     "remove_group_members": "use remove_members_from_consumer_group()",
     "describe_log_dir": "use describe_log_dirs()",
     "list_client_metrics_resources": 'use list_config_resources(["ClientMetrics"])',
-    "force_terminate_transaction": "use fence_producers(), which ends what is open",
+    "force_terminate_transaction": "use fence_producers(), which aborts the open transaction",
     "perform_leader_election": "use elect_leaders()",
     "poll": "leave it out; a call returns what the brokers answered",
     "delete_group_offsets": "use delete_consumer_group_offsets()",
@@ -292,7 +292,7 @@ ADMIN: Final[Mapping[str, str]] = {
     "get_broker_version_data": "use api_versions()",
 }
 ERROR: Final[Mapping[str, str]] = {
-    "code": "only what a broker answered has a code: BrokerError.code, an attribute",
+    "code": "only an error that a broker answered has a code: BrokerError.code, an attribute",
     "name": "use error.code.name, of a BrokerError",
     "str": "use str(error)",
     "txn_requires_abort": "use `except TransactionAbortableError`",

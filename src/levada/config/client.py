@@ -37,7 +37,8 @@ class ClientConfig(SecurityConfig):
     )
     client_id: str = text(
         "",
-        "Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1.",
+        "Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1; "
+        "for a producer with a transactional.id, made from that.",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
@@ -49,7 +50,9 @@ class ClientConfig(SecurityConfig):
     request_timeout_ms: int = milliseconds(
         30_000, "Time limit for the answer to one request. After it the client closes the connection.", low=1
     )
-    default_api_timeout_ms: int = milliseconds(60_000, "Time limit of a blocking call that is given no timeout argument.", low=1)
+    default_api_timeout_ms: int = milliseconds(
+        60_000, "Time limit of a call that is given no timeout, unless its signature has a default.", low=1
+    )
     connections_max_idle_ms: int = milliseconds(540_000, "Close a connection that was not used for this long.", high=INT64_MAX)
     reconnect_backoff_ms: int = milliseconds(50, "Pause before the client connects to a node again; doubles with each failure.")
     reconnect_backoff_max_ms: int = milliseconds(1_000, "Longest pause between attempts to connect to a node.")
@@ -107,7 +110,9 @@ class ClientConfig(SecurityConfig):
         "If no known broker answers: connect to bootstrap.servers again (rebootstrap), or wait for the known brokers (none). KIP-899.",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
-        300_000, "Also connect to bootstrap.servers again if the known brokers have returned no metadata for this long (KIP-1102)."
+        300_000,
+        "With metadata.recovery.strategy=rebootstrap: also connect to bootstrap.servers again if the known brokers have returned no "
+        "metadata for this long (KIP-1102).",
     )
     proxy_url: Proxy | None = proxy(
         "Proxy for all connections to brokers: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT). "

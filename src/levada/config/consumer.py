@@ -118,8 +118,8 @@ class ConsumerConfig(ClientConfig):
     )
     enable_auto_commit: bool = boolean(
         True,
-        "Whether poll() commits positions, every auto.commit.interval.ms, and close() too. Only records that earlier polls returned count "
-        "as read. Off without a group.id.",
+        "Whether positions are committed: by poll(), every auto.commit.interval.ms, before partitions are given up, and by close(). Only "
+        "records that earlier polls returned count as read. Off without a group.id.",
         aliases=("auto.commit.enable",),
     )
     auto_commit_interval_ms: int = milliseconds(5_000, "Time between automatic commits.")
@@ -146,8 +146,8 @@ class ConsumerConfig(ClientConfig):
     fetch_max_wait_ms: int = milliseconds(500, "How long the broker waits for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
     max_partition_fetch_bytes: int = size_bytes(
         1_048_576,
-        "Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition after "
-        "responses of more than half of it, if fetch.buffer.bytes has room for two of each partition and responses are quick.",
+        "Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition while its "
+        "responses exceed half of the default, responses are quick, and fetch.buffer.bytes has room for two of each partition.",
         aliases=("fetch.message.max.bytes",),
     )
     fetch_buffer_bytes: int = size_bytes(

@@ -118,7 +118,7 @@ class OAuthConfig(Config):
         0.8, "Fetch the next token after this fraction of the token's lifetime.", low=0.5, high=1.0
     )
     sasl_login_refresh_window_jitter: float = fraction(
-        0.05, "Fetch it later by a random time, up to this fraction of the lifetime.", low=0.0, high=0.25
+        0.05, "Fetch the next token later than that by a random time, up to this fraction of the lifetime.", low=0.0, high=0.25
     )
     sasl_login_refresh_min_period_seconds: int = integer(
         60, "Fetch the next token no sooner than this long after the last.", high=900, unit="s"

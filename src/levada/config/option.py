@@ -278,27 +278,27 @@ def reset_policy(default: str, doc: str, *, other_words: Mapping[str, str]) -> A
     return Option("choice", read, default, doc, named, "str")
 
 
-def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
+def words(numbers: Mapping[str, int], default: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
     """Declare a number that may also be given as a word, such as acks=all.
 
-    default: the accepted words and their numbers; no other numbers are accepted. chosen: the default number. doc, aliases: as for
+    numbers: the accepted words, each with its number; other numbers are not accepted. default: one of these numbers. doc, aliases: as for
     integer().
     """
 
     def read(value: Any) -> int:
         folded = str(value).strip().lower()
-        if folded in default:
-            return default[folded]
+        if folded in numbers:
+            return numbers[folded]
         try:
             number = int(folded)
         except ValueError:
             number = INT64_MAX
-        if number not in default.values():
-            raise ValueError(f"must be one of {', '.join(default)}; got {value!r}")
+        if number not in numbers.values():
+            raise ValueError(f"must be one of {', '.join(numbers)}; got {value!r}")
         return number
 
-    annotation = _literal([*default, *dict.fromkeys(default.values())])
-    return Option("choice", read, chosen, doc, ", ".join(default), annotation, aliases=aliases)
+    annotation = _literal([*numbers, *dict.fromkeys(numbers.values())])
+    return Option("choice", read, default, doc, ", ".join(numbers), annotation, aliases=aliases)
 
 
 def function(

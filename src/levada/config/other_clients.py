@@ -58,7 +58,7 @@ CLIENT: Final[Mapping[str, str]] = {
     "opaque": _NO_PLACE,
     "open.cb": _NO_PLACE,
     "plugin.library.paths": _NO_PLACE,
-    "reconnect.backoff.jitter.ms": "pauses always vary by 20 %; see reconnect.backoff.ms",
+    "reconnect.backoff.jitter.ms": "pauses always vary by up to 20 %; see reconnect.backoff.ms",
     "resolve.cb": _NO_PLACE,
     "sasl.kerberos.domain.name": "leave it out; a broker's principal contains its advertised host name",
     "sasl.kerberos.kinit.cmd": _TICKETS,
@@ -92,7 +92,7 @@ CLIENT: Final[Mapping[str, str]] = {
     "throttle.cb": "levada obeys throttling by itself",
     "topic.metadata.propagation.max.ms": _NO_PLACE,
     "topic.metadata.refresh.fast.interval.ms": "did you mean 'retry.backoff.ms'? It is also the pause before metadata is requested again",
-    "topic.metadata.refresh.sparse": "levada always requests metadata only for the topics in use",
+    "topic.metadata.refresh.sparse": "levada requests metadata for the topics in use, or for all if a consumer subscribes to a pattern",
 }
 
 PRODUCER: Final[Mapping[str, str]] = {
@@ -109,7 +109,7 @@ PRODUCER: Final[Mapping[str, str]] = {
     "queue.buffering.backpressure.threshold": "batches grow while a broker is busy, without a setting; see batch.size and linger.ms",
     "queue.buffering.max.kbytes": "did you mean 'buffer.memory'? It counts bytes, 1,024 to librdkafka's kbyte",
     "queue.buffering.max.messages": "did you mean 'buffer.memory'? It limits the bytes of records, not their number",
-    "queuing.strategy": "records are sent in the order of send()",
+    "queuing.strategy": "the records of a partition are sent in the order of send()",
     "sticky.partitioning.linger.ms": "records without a key change partition after batch.size bytes (KIP-794)",
 }
 
@@ -118,7 +118,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "consume.cb": "iterate over the consumer, or call poll()",
     "coordinator.query.interval.ms": _NO_PLACE,
     "default.offset.commit.callback": "pass a callback to commit_async()",
-    "enable.auto.offset.store": "all returned records are committed; to choose, set enable.auto.commit=false, and commit(offsets)",
+    "enable.auto.offset.store": "all returned records are committed; to choose, set enable.auto.commit=false, and call commit(offsets)",
     "enable.incremental.fetch.sessions": "levada uses them if the broker supports them (KIP-227)",
     "enable.partition.eof": "did you mean 'stop.at.end'? It ends a loop over the consumer; see also scan()",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",

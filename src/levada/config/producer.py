@@ -63,17 +63,24 @@ class ProducerConfig(ClientConfig):
     )
     partitioner_availability_timeout_ms: int = milliseconds(
         0,
-        "Send no keyless records to partitions whose broker has accepted no data for this long; 0 switches that off.",
+        "Send no keyless records to partitions whose broker could take no request for this long, if there are others. 0 switches that off.",
         high=INT64_MAX,
     )
-    partitioner_ignore_keys: bool = boolean(False, "Spread records over partitions without looking at their keys.")
+    partitioner_ignore_keys: bool = boolean(
+        False, "Spread records over partitions without looking at their keys. Has no effect if partitioner is set."
+    )
     acks: int = words(
         {"all": -1, "-1": -1, "1": 1, "0": 0},
         -1,
         "Replicas that must have a record before it is acknowledged: all in-sync replicas (all), the leader (1), or none (0).",
         aliases=("request.required.acks",),
     )
-    enable_idempotence: bool = boolean(True, "Retries write no record twice, and keep the order in each partition (KIP-679).")
+    enable_idempotence: bool = boolean(
+        True,
+        "Retries write no record twice, and keep the order in each partition (KIP-679). Needs acks=all, retries above 0, and at most 5 "
+        "requests in flight. If one of these settings is another, idempotence is off, with a warning, unless it was switched on "
+        "explicitly: then that is an error.",
+    )
     retries: int = integer(
         INT32_MAX, "Maximum retries of a batch. Prefer delivery.timeout.ms as limit.", aliases=("message.send.max.retries",)
     )
@@ -82,17 +89,24 @@ class ProducerConfig(ClientConfig):
     )
     delivery_timeout_ms: int = milliseconds(
         120_000,
-        "Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91).",
+        "Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91). Must be at least linger.ms + "
+        "request.timeout.ms; if it is not set, it is raised to that.",
         aliases=("message.timeout.ms",),
     )
-    max_block_ms: int = milliseconds(60_000, "Maximum time that send() waits for metadata and for free buffer memory.", high=INT64_MAX)
+    max_block_ms: int = milliseconds(
+        60_000,
+        "Maximum time that send() waits for metadata and for free buffer memory. Also the default timeout of calls about transactions.",
+        high=INT64_MAX,
+    )
     buffer_memory: int = size_bytes(
         33_554_432,
         "Memory for records that are not yet acknowledged. While it is full, send() waits up to max.block.ms; then the record fails.",
         high=INT64_MAX,
     )
     batch_size: int = size_bytes(
-        262_144, "Largest record batch of one partition, before compression. A batch takes only as much memory as its records need."
+        262_144,
+        "Size at which a record batch of one partition is full. With compression it is the expected compressed size. A larger record has a "
+        "batch of its own. A batch takes only as much memory as its records need.",
     )
     linger_ms: int = milliseconds(
         5, "Time that a batch waits for more records before it is sent.", high=INT64_MAX, aliases=("queue.buffering.max.ms",)

@@ -117,7 +117,7 @@ class RegistryConfig(Config):
     }
 
     schema_registry_url: tuple[RegistryUrl, ...] = _urls(
-        "Addresses of the registry, http:// or https://, separated by commas, or a list. If an address cannot be reached, the client tries "
+        "Addresses of the registry, http:// or https://, separated by commas, or a list. If an address does not answer, the client tries "
         "the next."
     )
     basic_auth_credentials_source: str = choice(
@@ -173,7 +173,7 @@ class RegistryConfig(Config):
     ssl_key_location: str | None = file_name(
         "PEM file with this client's key. Default: the key is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
     )
-    ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
+    ssl_key_password: str | None = text(None, "Password of an encrypted key in PEM.", aliases=_prefixed("ssl.key.password"), secret=True)
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")
     proxy_url: Proxy | None = proxy(
         "Proxy for all connections to the registry and the token endpoint: socks5://user:password@host:1080, socks5h:// or "
@@ -192,7 +192,9 @@ class RegistryConfig(Config):
     retries_max_wait_ms: int = milliseconds(
         20_000, "Longest pause before a retry, even if the registry asks for a longer one (Retry-After)."
     )
-    cache_capacity: int = integer(1_000, "Maximum number of schemas, and of subjects, in the client's cache.", low=1)
+    cache_capacity: int = integer(
+        1_000, "Maximum number of entries in each of the client's caches: schemas by id, versions, latest versions, and ids.", low=1
+    )
     cache_latest_ttl_sec: int = integer(
         300,
         "How long the latest version of a subject is cached; 0 asks the registry each time.",

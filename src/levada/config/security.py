@@ -102,7 +102,7 @@ class SecurityConfig(OAuthConfig):
         "Format of ssl.truststore.location. PKCS12 needs the package cryptography: levada[pkcs12].",
         advice="convert a Java keystore with keytool -importkeystore ... -deststoretype PKCS12",
     )
-    ssl_truststore_password: str | None = text(None, "Password of ssl.truststore.location; for PKCS12.", secret=True)
+    ssl_truststore_password: str | None = text(None, "Password of ssl.truststore.location; only for PKCS12.", secret=True)
     ssl_truststore_certificates: str | None = _pem(
         "The certificates of the authorities to trust, as text, instead of a file.", aliases=("ssl.ca.pem", "ssl.cadata")
     )
@@ -115,7 +115,7 @@ class SecurityConfig(OAuthConfig):
         "Format of ssl.keystore.location. PKCS12 needs the package cryptography: levada[pkcs12].",
         advice="convert a Java keystore with keytool -importkeystore ... -deststoretype PKCS12",
     )
-    ssl_keystore_password: str | None = text(None, "Password of ssl.keystore.location; for PKCS12.", secret=True)
+    ssl_keystore_password: str | None = text(None, "Password of ssl.keystore.location; only for PKCS12.", secret=True)
     ssl_keystore_certificate_chain: str | None = _pem(
         "This client's certificate and the chain that it was signed with, as text, instead of a file.", aliases=("ssl.certificate.pem",)
     )
@@ -123,13 +123,14 @@ class SecurityConfig(OAuthConfig):
         "This client's key, as text, with ssl.keystore.certificate.chain.", aliases=("ssl.key.pem",), secret=True
     )
     ssl_certificate_location: str | None = file_name(
-        "PEM file with this client's certificate and its chain, if the key is in another file. Not a setting of Java's client.",
+        "PEM file with this client's certificate and its chain; it may also have the key. Not a setting of Java's client.",
         aliases=("ssl.certfile",),
     )
     ssl_key_location: str | None = file_name(
-        "File with the key of ssl.certificate.location. Not a setting of Java's client.", aliases=("ssl.keyfile",)
+        "PEM file with the key of ssl.certificate.location. Default: the key is in that file. Not a setting of Java's client.",
+        aliases=("ssl.keyfile",),
     )
-    ssl_key_password: str | None = text(None, "Password of an encrypted key.", aliases=("ssl.password",), secret=True)
+    ssl_key_password: str | None = text(None, "Password of an encrypted key in PEM.", aliases=("ssl.password",), secret=True)
     ssl_enabled_protocols: tuple[str, ...] = names(
         ("TLSv1.2", "TLSv1.3"), "Versions of TLS to accept.", known=("TLSv1.2", "TLSv1.3"), advice="older versions are not safe"
     )
@@ -139,7 +140,8 @@ class SecurityConfig(OAuthConfig):
     ssl_endpoint_identification_algorithm: str = choice(
         "https",
         ("https",),
-        "Always https: the host name or address that the client connects to must be in the broker's certificate.",
+        "Always https: the host name or address that the client connects to must be in the broker's certificate, unless "
+        "ssl.dangerously.accept.any.host.name is set.",
         advice="to accept certificates of any name, set ssl.dangerously.accept.any.host.name=true",
     )
     ssl_dangerously_accept_any_host_name: bool = boolean(

@@ -99,7 +99,7 @@ class OAuthSettings(TypedDict, total=False):
     """Fetch the next token after this fraction of the token's lifetime. Default: 0.8."""
 
     sasl_login_refresh_window_jitter: float
-    """Fetch it later by a random time, up to this fraction of the lifetime. Default: 0.05."""
+    """Fetch the next token later than that by a random time, up to this fraction of the lifetime. Default: 0.05."""
 
     sasl_login_refresh_min_period_seconds: int
     """Fetch the next token no sooner than this long after the last. Default: 60 s."""
@@ -169,7 +169,7 @@ class SecuritySettings(OAuthSettings, total=False):
     """Format of ssl.truststore.location. PKCS12 needs the package cryptography: levada[pkcs12]. Default: PEM."""
 
     ssl_truststore_password: str | None
-    """Password of ssl.truststore.location; for PKCS12."""
+    """Password of ssl.truststore.location; only for PKCS12."""
 
     ssl_truststore_certificates: str | None
     """The certificates of the authorities to trust, as text, instead of a file."""
@@ -181,7 +181,7 @@ class SecuritySettings(OAuthSettings, total=False):
     """Format of ssl.keystore.location. PKCS12 needs the package cryptography: levada[pkcs12]. Default: PEM."""
 
     ssl_keystore_password: str | None
-    """Password of ssl.keystore.location; for PKCS12."""
+    """Password of ssl.keystore.location; only for PKCS12."""
 
     ssl_keystore_certificate_chain: str | None
     """This client's certificate and the chain that it was signed with, as text, instead of a file."""
@@ -190,13 +190,13 @@ class SecuritySettings(OAuthSettings, total=False):
     """This client's key, as text, with ssl.keystore.certificate.chain."""
 
     ssl_certificate_location: str | None
-    """PEM file with this client's certificate and its chain, if the key is in another file. Not a setting of Java's client."""
+    """PEM file with this client's certificate and its chain; it may also have the key. Not a setting of Java's client."""
 
     ssl_key_location: str | None
-    """File with the key of ssl.certificate.location. Not a setting of Java's client."""
+    """PEM file with the key of ssl.certificate.location. Default: the key is in that file. Not a setting of Java's client."""
 
     ssl_key_password: str | None
-    """Password of an encrypted key."""
+    """Password of an encrypted key in PEM."""
 
     ssl_enabled_protocols: str | Sequence[str]
     """Versions of TLS to accept. Default: TLSv1.2, TLSv1.3."""
@@ -205,7 +205,8 @@ class SecuritySettings(OAuthSettings, total=False):
     """Cipher suites for TLS 1.2, under OpenSSL's names. Default: OpenSSL's choice."""
 
     ssl_endpoint_identification_algorithm: Literal["https"]
-    """Always https: the host name or address that the client connects to must be in the broker's certificate. Default: https."""
+    """Always https: the host name or address that the client connects to must be in the broker's certificate, unless
+    ssl.dangerously.accept.any.host.name is set. Default: https."""
 
     ssl_dangerously_accept_any_host_name: bool
     """Accept a trusted certificate with any host name. Anyone with a certificate of the same authority can then read and change all
@@ -224,7 +225,8 @@ class ClientSettings(SecuritySettings, total=False):
     9092; Kafka's own client refuses it."""
 
     client_id: str
-    """Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1."""
+    """Name of this client in the broker's logs, metrics and quotas. Default: made from the kind of client, such as levada-producer-1; for a
+    producer with a transactional.id, made from that."""
 
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Both values: try all addresses of a host name, one after another, before the connection counts as failed.
@@ -235,7 +237,7 @@ class ClientSettings(SecuritySettings, total=False):
     """Time limit for the answer to one request. After it the client closes the connection. Default: 30000 ms."""
 
     default_api_timeout_ms: int
-    """Time limit of a blocking call that is given no timeout argument. Default: 60000 ms."""
+    """Time limit of a call that is given no timeout, unless its signature has a default. Default: 60000 ms."""
 
     connections_max_idle_ms: int
     """Close a connection that was not used for this long. Default: 540000 ms."""
@@ -293,8 +295,8 @@ class ClientSettings(SecuritySettings, total=False):
     rebootstrap."""
 
     metadata_recovery_rebootstrap_trigger_ms: int
-    """Also connect to bootstrap.servers again if the known brokers have returned no metadata for this long (KIP-1102). Default: 300000
-    ms."""
+    """With metadata.recovery.strategy=rebootstrap: also connect to bootstrap.servers again if the known brokers have returned no metadata
+    for this long (KIP-1102). Default: 300000 ms."""
 
     proxy_url: str | None
     """Proxy for all connections to brokers: socks5://user:password@host:1080, socks5h:// or http://user:password@host:3128 (CONNECT).
@@ -376,8 +378,8 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """Whether a subscription by pattern leaves out internal topics such as __consumer_offsets. Default: True."""
 
     enable_auto_commit: bool
-    """Whether poll() commits positions, every auto.commit.interval.ms, and close() too. Only records that earlier polls returned count as
-    read. Off without a group.id. Default: True."""
+    """Whether positions are committed: by poll(), every auto.commit.interval.ms, before partitions are given up, and by close(). Only
+    records that earlier polls returned count as read. Off without a group.id. Default: True."""
 
     auto_commit_interval_ms: int
     """Time between automatic commits. Default: 5000 ms."""
@@ -408,8 +410,9 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """How long the broker waits for fetch.min.bytes. Default: 500 ms."""
 
     max_partition_fetch_bytes: int
-    """Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition after responses of
-    more than half of it, if fetch.buffer.bytes has room for two of each partition and responses are quick. Default: 1048576 bytes."""
+    """Soft limit of one partition's data in a fetch response. If it is not set, up to 4 MiB are requested of a partition while its
+    responses exceed half of the default, responses are quick, and fetch.buffer.bytes has room for two of each partition. Default: 1048576
+    bytes."""
 
     fetch_buffer_bytes: int
     """Limit of fetched data that the program has not read yet, including that of paused partitions. Above it the consumer fetches only what
@@ -512,16 +515,19 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Send fewer keyless records to partitions with a longer queue of unsent batches (KIP-794). Default: True."""
 
     partitioner_availability_timeout_ms: int
-    """Send no keyless records to partitions whose broker has accepted no data for this long; 0 switches that off. Default: 0 ms."""
+    """Send no keyless records to partitions whose broker could take no request for this long, if there are others. 0 switches that off.
+    Default: 0 ms."""
 
     partitioner_ignore_keys: bool
-    """Spread records over partitions without looking at their keys. Default: False."""
+    """Spread records over partitions without looking at their keys. Has no effect if partitioner is set. Default: False."""
 
     acks: Literal["all", "-1", "1", "0", -1, 1, 0]
     """Replicas that must have a record before it is acknowledged: all in-sync replicas (all), the leader (1), or none (0). Default: -1."""
 
     enable_idempotence: bool
-    """Retries write no record twice, and keep the order in each partition (KIP-679). Default: True."""
+    """Retries write no record twice, and keep the order in each partition (KIP-679). Needs acks=all, retries above 0, and at most 5
+    requests in flight. If one of these settings is another, idempotence is off, with a warning, unless it was switched on explicitly: then
+    that is an error. Default: True."""
 
     retries: int
     """Maximum retries of a batch. Prefer delivery.timeout.ms as limit. Default: 2147483647."""
@@ -530,18 +536,20 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Maximum number of requests in flight to one broker. Idempotence allows at most 5. Default: 5."""
 
     delivery_timeout_ms: int
-    """Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91). Default: 120000 ms."""
+    """Maximum time from send() until a record is acknowledged or fails, including retries (KIP-91). Must be at least linger.ms +
+    request.timeout.ms; if it is not set, it is raised to that. Default: 120000 ms."""
 
     max_block_ms: int
-    """Maximum time that send() waits for metadata and for free buffer memory. Default: 60000 ms."""
+    """Maximum time that send() waits for metadata and for free buffer memory. Also the default timeout of calls about transactions.
+    Default: 60000 ms."""
 
     buffer_memory: int
     """Memory for records that are not yet acknowledged. While it is full, send() waits up to max.block.ms; then the record fails. Default:
     33554432 bytes."""
 
     batch_size: int
-    """Largest record batch of one partition, before compression. A batch takes only as much memory as its records need. Default: 262144
-    bytes."""
+    """Size at which a record batch of one partition is full. With compression it is the expected compressed size. A larger record has a
+    batch of its own. A batch takes only as much memory as its records need. Default: 262144 bytes."""
 
     linger_ms: int
     """Time that a batch waits for more records before it is sent. Default: 5 ms."""
@@ -581,7 +589,7 @@ class RegistrySettings(TypedDict, total=False):
     """Settings of SchemaRegistryClient."""
 
     schema_registry_url: str | Sequence[str]
-    """Addresses of the registry, http:// or https://, separated by commas, or a list. If an address cannot be reached, the client tries the
+    """Addresses of the registry, http:// or https://, separated by commas, or a list. If an address does not answer, the client tries the
     next."""
 
     basic_auth_credentials_source: Literal["", "URL", "USER_INFO"]
@@ -631,7 +639,7 @@ class RegistrySettings(TypedDict, total=False):
     """PEM file with this client's key. Default: the key is in ssl.certificate.location."""
 
     ssl_key_password: str | None
-    """Password of ssl.key.location."""
+    """Password of an encrypted key in PEM."""
 
     ssl_context: SSLContext | None
     """An ssl.SSLContext to use instead of the other ssl settings."""
@@ -660,7 +668,7 @@ class RegistrySettings(TypedDict, total=False):
     """Longest pause before a retry, even if the registry asks for a longer one (Retry-After). Default: 20000 ms."""
 
     cache_capacity: int
-    """Maximum number of schemas, and of subjects, in the client's cache. Default: 1000."""
+    """Maximum number of entries in each of the client's caches: schemas by id, versions, latest versions, and ids. Default: 1000."""
 
     cache_latest_ttl_sec: int
     """How long the latest version of a subject is cached; 0 asks the registry each time. Default: 300 s."""

@@ -100,7 +100,7 @@ def test_every_name_is_there() -> None:
         (lv.ConsumerRecords, "items", r"poll\(\) returns a list of records"),
         (lv.ConsumerRecords, "error", r"poll\(\) raises errors"),
         (lv.errors.TransactionAbortableError, "txn_requires_abort", "except TransactionAbortableError"),
-        (lv.errors.TimeoutError, "code", "only what a broker answered has a code"),
+        (lv.errors.TimeoutError, "code", "only an error that a broker answered has a code"),
     ],
 )
 def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advice: str) -> None:

@@ -63,7 +63,7 @@ def test_M_C13_a_setting_given_under_both_names_is_refused() -> None:
         (ProducerConfig, "queue.buffering.max", r"did you mean 'linger\.ms'\?"),
         (ProducerConfig, "reconnect.backoff.jitter.ms", r"see reconnect\.backoff\.ms"),
         (ConsumerConfig, "queued.max.messages.kbytes", r"did you mean 'fetch\.buffer\.bytes'\? It counts bytes"),
-        (ConsumerConfig, "enable.auto.offset.store", r"enable\.auto\.commit=false, and commit\(offsets\)"),
+        (ConsumerConfig, "enable.auto.offset.store", r"enable\.auto\.commit=false, and call commit\(offsets\)"),
         (ConsumerConfig, "enable.partition.eof", r"did you mean 'stop\.at\.end'\?"),
         (AdminConfig, "socket.timeout.ms", r"did you mean 'request\.timeout\.ms'"),
         (AdminConfig, "log_level", "Python's logging"),
