@@ -1,1 +1,1 @@
-"""What every layer uses and no program imports: clocks, promises, flows, counters, permissions, signals, texts for errors."""
+"""What several layers use and no program imports: clocks, promises, flows, counters, permissions, signals, models, texts for errors."""

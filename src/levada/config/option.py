@@ -1,7 +1,8 @@
 """One configuration key: its type, default, bounds and meaning, declared once.
 
-Values arrive as Python objects or as text (Java properties, Spark options), so every kind reads both. Each kind has a function that turns
-a raw value into a typed value, or raises ValueError with the reason. Its caller adds the key's name to the error.
+Values arrive as Python objects or as text (Java properties, Spark options). Kinds read both, except those whose values are Python objects,
+such as functions. Each kind has a function that turns a raw value into a typed value, or raises ValueError with the reason. Its caller adds
+the key's name to the error.
 """
 
 from __future__ import annotations
