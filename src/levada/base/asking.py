@@ -27,9 +27,7 @@ class AsksRegistry(ABC):
 
     @abstractmethod
     def _find(self, data: Any) -> Convert:
-        """Return the function that converts `data`; ask the registry if necessary. May block, and raises what the registry's client
-        raises.
-        """
+        """Return the function that converts `data`; ask the registry if necessary. May block. Raises like the registry's client."""
 
 
 class ReadsSchemaId(AsksRegistry):

@@ -203,7 +203,7 @@ def _without_reference(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tags(schema: Any, definitions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each field that is a constant in all classes of a union, with each of its values. definitions: those of the JSON Schema."""
+    """Yield each field that is a constant in all classes of a union, with each of its values. definitions: $defs of the JSON Schema."""
     if isinstance(schema, dict):
         names = [part["$ref"].removeprefix("#/$defs/") for part in schema.get("anyOf") or schema.get("oneOf") or () if "$ref" in part]
         classes = [_constants(definitions[name]) for name in names if "properties" in definitions.get(name, ())]

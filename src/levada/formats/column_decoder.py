@@ -1,4 +1,4 @@
-"""Decodes values into columns without an object for each value: what the formats share."""
+"""Decodes values into columns without an object for each value. Avro and Protobuf share this code."""
 
 from __future__ import annotations
 

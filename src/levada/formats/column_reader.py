@@ -97,8 +97,9 @@ class ColumnReader:
             column.rows = column.nulls = column.size = 0
 
     def attach(self, index: int, data: Any, offsets: Any, validity: Any) -> None:
-        """Give a column memory for what the first pass has counted: all bits of validity set, bits of BOOLEAN zero, offsets beginning with
-        zero. None for a buffer that this kind of column does not have.
+        """Set the memory of a column, of the size that the first pass counted. None for a buffer that this kind of column does not have.
+
+        All bits of validity are set; the bits of BOOLEAN and the first offset are zero.
         """
         self.memory[index] = (data, offsets, validity)
         column = column_at(self.columns, index)

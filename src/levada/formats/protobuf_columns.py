@@ -100,7 +100,7 @@ def has_steps(kind: pa.DataType, depth: int = 0) -> bool:
 
 
 class _Planner:
-    """Makes the steps for messages. columns: those of their type."""
+    """Makes the steps for messages. columns: the columns of their type."""
 
     def __init__(self, columns: Sequence[Any]) -> None:
         self._columns = columns
@@ -183,7 +183,7 @@ class _Planner:
         return {"at": begin, "size": len(data)}
 
     def _absence(self, one: Any, has_default: bool, needed: bool) -> dict[str, Any]:
-        """Return the parts of a step that say what a field is that a message does not have."""
+        """Return the parts of a step that say what a field has if a message lacks it: null or a default; or that it is required."""
         if needed or not has_default:
             return {"absence": REQUIRED if needed else NULLED}
         default = one.default_value

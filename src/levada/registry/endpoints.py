@@ -145,7 +145,7 @@ def _schema(document: Any) -> Schema:
 
 
 def _guid(document: Any) -> str | None:
-    """Return the GUID of an answer. None if it has none, as those of registries before Confluent Platform 8."""
+    """Return the GUID in an answer; None without one, as from registries before Confluent Platform 8."""
     guid = document.get("guid")
     return None if guid is None else str(UUID(guid))
 

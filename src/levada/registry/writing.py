@@ -136,7 +136,7 @@ def subject_for(config: SerializerConfig, topic: str | None, field: str, record_
 
 
 def topic_of_subject(config: SerializerConfig, topic: str | None) -> str | None:
-    """Return the topic that a serializer's subject is made of; None if it is made of none, or chosen by a function of the program."""
+    """Return the topic in a serializer's subject; None if the subject has no topic, or if a function of the program makes it."""
     return topic if config.use_schema_id is None and config.subject_name_strategy in OF_TOPIC else None
 
 
