@@ -137,10 +137,12 @@ class ClientConfig(SecurityConfig):
         super()._check()
         if self.proxy_url is not None and self.proxy_url.resolves_names and self.client_dns_lookup != "use_all_dns_ips":
             raise ConfigError(f"'client.dns.lookup={self.client_dns_lookup}' looks names up here, and 'proxy.url' has the proxy do that")
-        # A base above the maximum is a fixed delay, as in Java's client if only the base is set.
+        # If the base is above the maximum, the delay is fixed. A maximum that is set limits the base, as in Java's client.
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")
-            if base > most:
+            if base > most and f"{name}_max_ms".replace("_", ".") in self.given:
+                self._settle(f"{name}_ms", most)
+            elif base > most:
                 self._settle(f"{name}_max_ms", base)
 
 

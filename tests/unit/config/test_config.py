@@ -322,7 +322,13 @@ def test_K21_a_default_delivery_timeout_is_raised_to_the_sum() -> None:
 
 
 def test_N19_a_base_above_the_maximum_gives_a_fixed_delay() -> None:
-    assert AdminConfig.parse(SERVERS, reconnect_backoff_ms=5_000).reconnect_backoff_max_ms == 5_000
+    def delays(**settings: int) -> tuple[int, int]:
+        config = AdminConfig.parse(SERVERS, **settings)
+        return config.retry_backoff_ms, config.retry_backoff_max_ms
+
+    assert delays(retry_backoff_ms=5_000) == (5_000, 5_000)
+    assert delays(retry_backoff_ms=5_000, retry_backoff_max_ms=2_000) == (2_000, 2_000)
+    assert delays(retry_backoff_max_ms=50) == (50, 50)
 
 
 def test_the_level_is_that_of_the_codec() -> None:
