@@ -538,6 +538,15 @@ def test_I3_an_unreadable_answer_with_a_producer_id_is_reported_and_asked_for_ag
     assert len(warnings) == 1
 
 
+def test_I3_a_connection_that_ends_instead_of_an_answer_with_a_producer_id_is_warned_of_once(
+    sim: Simulation, broker: BrokerNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.faults.disconnect("InitProducerId")
+    assert SimProducer(sim).send("t").result().offset == 0
+    (warning,) = said(caplog.records, logging.WARNING)
+    assert "closed the connection" in warning
+
+
 def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim)
     # The first request is made once the topic is known, and may be answered before the record is there.

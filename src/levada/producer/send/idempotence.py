@@ -32,7 +32,7 @@ from levada.base.clock import ExponentialBackoff
 from levada.base.flow import Call, Flow, Sleep
 from levada.base.permissions import refused
 from levada.error_codes import ErrorCode
-from levada.errors import BootstrapError, ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
+from levada.errors import ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.producer.append.partition_queue import PartitionQueue
 from levada.producer.append.producer_batch import ProducerBatch
 from levada.producer.send.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before
@@ -188,10 +188,10 @@ class Idempotence:
         except UnsupportedVersionError:
             return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
-            if isinstance(error, BootstrapError):
-                # Setting waiting_for here prevents the warning in _wait_for(). Calls of the program raise this error anyway.
-                self.waiting_for = _producer_id(f"{ErrorCode.NETWORK_EXCEPTION.name}: {error}")
-            return ErrorCode.NETWORK_EXCEPTION, f": {error}"
+            cause = f": {error}"
+            # Setting waiting_for here prevents the warning in _wait_for(): the client logs why a connection failed, or calls raise it.
+            self.waiting_for = _producer_id(ErrorCode.NETWORK_EXCEPTION.name + cause)
+            return ErrorCode.NETWORK_EXCEPTION, cause
         except ProtocolError as error:
             return None, f"an answer that cannot be read: {error}"
         code = ErrorCode.of(reply.error_code)
