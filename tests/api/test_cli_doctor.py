@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import levada as lv
+from cli_kit import run
 from invalid_peers import closed_port, serving, silent_server, web_server
 from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, Step, worst
 from levada.cli.doctor.questions import Scope
+from levada.cli.exits import Exit
 from levada.testing import Authority, EmbeddedKafka
 from proxies import TestProxy
 
@@ -69,6 +71,27 @@ def test_nothing_is_wrong(kafka: Any, new_topic: Callable[..., str]) -> None:
     of_others = (Step.GROUPS,)
     assert [one for one in findings if one.status is not Status.OK and one.step not in of_others] == []
     assert {one.step for one in findings} == set(Step) - {Step.TLS, Step.LOGIN}
+
+
+def test_findings_come_in_the_order_of_the_steps(embedded: EmbeddedKafka) -> None:
+    steps = [one.step for one in found({"bootstrap_servers": embedded.bootstrap_servers})]
+    assert steps == sorted(steps, key=tuple(Step).index)
+
+
+@pytest.mark.parametrize(
+    ("call", "step"), [("list_topics", Step.LEADERS), ("list_groups", Step.GROUPS), ("list_transactions", Step.TRANSACTIONS)]
+)
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_findings_before_a_request_that_fails_are_printed_and_its_step_is_named(
+    embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, call: str, step: Step, output: str
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise lv.errors.TimeoutError("no answer")
+
+    monkeypatch.setattr(lv.KafkaAdmin, call, fails)
+    ran = run("-b", embedded.bootstrap_servers, "doctor", "-o", output)
+    assert (ran.code, "it can be reached at its advertised address" in ran.text) == (Exit.TIMED_OUT, True)
+    assert ran.err == f"levada: no answer\nlevada: doctor ended at the step {step} with this error, and did not do the steps after it\n"
 
 
 def test_nothing_is_wrong_behind_tls_and_a_login() -> None:

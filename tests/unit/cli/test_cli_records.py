@@ -30,7 +30,7 @@ from levada.cli.records.input_records import InputError, InputRecord, Nulls, blo
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.schemas import deserializers
 from levada.cli.records.template import as_bytes, compiled, unescaped
-from levada.errors import ConfigError, KafkaError
+from levada.errors import ConfigError, KafkaError, TransactionOutcomeUnknownError
 from levada.types import ConsumerRecord, RecordMetadata
 
 RECORD: ConsumerRecord[bytes, bytes] = ConsumerRecord("t", 1, 7, 1_500, 0, b"key", b"value\xff", [("h", b"x"), ("n", None)])
@@ -370,6 +370,25 @@ def test_records_without_an_outcome_are_told(monkeypatch: pytest.MonkeyPatch) ->
     assert broken_off.code == Exit.INTERRUPTED
     assert "0 records acknowledged\n" in broken_off.err
     assert "3 records sent without an acknowledgement; some may have been written" in broken_off.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(TransactionOutcomeUnknownError("no answer"), Exit.TIMED_OUT), (KeyboardInterrupt(), Exit.INTERRUPTED)]
+)
+def test_records_of_a_commit_with_an_unknown_outcome_may_have_been_written(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: Exit
+) -> None:
+    producer = MagicMock()
+    producer.send.side_effect = lambda *_, on_delivery, **__: on_delivery(RecordMetadata("t", 0, 0, 0), None)
+    producer.__enter__.return_value = producer
+    producer.transaction.return_value.__exit__.side_effect = error
+    monkeypatch.setattr("levada.cli.invocation.Invocation.producer", lambda *_, **__: producer)
+    in_doubt = run("produce", "t", "--transactional-id", "id", stdin=b"a\nb\n")
+    assert in_doubt.code == code
+    assert in_doubt.err.splitlines()[:2] == [
+        "levada: 0 records acknowledged",
+        "levada: 2 records may have been written, all or none of them",
+    ]
 
 
 def test_without_pyarrow_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,17 +35,22 @@ def doctor(
     """
     settings = invocation.client_settings(AdminConfig)
     findings = examine(settings, Scope(topics or (), groups or (), timeout), SystemClock().wall_ms)
-    if invocation.format is OutputFormat.TABLE:
-        seen = [_told(finding) for finding in findings]
-    else:
-        seen = list(findings)
-        invocation.show(seen)
+    is_table = invocation.format is OutputFormat.TABLE
+    seen: list[Finding] = []
+    try:
+        for finding in findings:
+            seen.append(finding)
+            if is_table:
+                _tell(finding)
+    finally:
+        # JSON and YAML are one document, so it is printed at the end, also if that is an error.
+        if seen and not is_table:
+            invocation.show(seen)
     return Exit.FAILED if worst(seen) is Status.FAILED else Exit.DONE
 
 
-def _told(finding: Finding) -> Finding:
-    """Print a finding and return it. Called for each finding as it comes: later steps may take long."""
+def _tell(finding: Finding) -> None:
+    """Print a finding as it comes, because later steps may take long."""
     typer.echo(escaped(f"{_SIGNS[finding.status]:4}  {finding.step:12}  {finding.about}: {finding.found}"))
     if finding.advice:
         typer.echo(escaped(f"{'':20}-> {finding.advice}"))
-    return finding

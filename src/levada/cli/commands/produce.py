@@ -40,7 +40,7 @@ from levada.cli.records.schemas import KINDS, data_of, serializers
 from levada.cli.records.template import unescaped
 from levada.cli.text import counted
 from levada.consumer.scan.bounds import moment
-from levada.errors import ConfigError, KafkaError, SerializationError, TimeoutError
+from levada.errors import ConfigError, KafkaError, SerializationError, TimeoutError, TransactionOutcomeUnknownError
 from levada.types import Headers, RecordMetadata
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class Outcomes:
         self.taken = 0
         """Number of records passed to the producer. Only the command's thread changes it."""
         self.aborted = False
-        """Whether the records' transaction ended without a known commit. Then no record counts as acknowledged or as without an outcome."""
+        """Whether the records' transaction was not committed. Then no record counts as acknowledged or as without an outcome."""
+        self.in_doubt = False
+        """Whether it is not known if the records' transaction was committed. Then all records count as without an outcome."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []
@@ -79,7 +81,7 @@ class Outcomes:
 
     @property
     def unknown(self) -> int:
-        """Number of records without an outcome, 0 after such a transaction. If a run is interrupted, these may have been written."""
+        """Number of records without an outcome, 0 if their transaction was not committed. These records may have been written."""
         return 0 if self.aborted else self.taken - self.acknowledged - self.failed
 
     def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
@@ -282,13 +284,17 @@ def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> It
 
     Unless it is known to be committed, no record counts as acknowledged.
     """
+    commits = False
     try:
         with producer.transaction():
             yield
             if outcomes.failed:
                 raise CommandError(f"the transaction was aborted: {counted(outcomes.failed, 'record')} failed")
-    except BaseException:
-        outcomes.acknowledged, outcomes.aborted = 0, True
+            commits = True
+    except BaseException as error:
+        # Ctrl-C while the commit is under way is no Exception, and leaves the outcome unknown, too.
+        outcomes.in_doubt = isinstance(error, TransactionOutcomeUnknownError) or (commits and not isinstance(error, Exception))
+        outcomes.acknowledged, outcomes.aborted = 0, not outcomes.in_doubt
         raise
 
 
@@ -301,7 +307,9 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
         run.show(Produced(outcomes.acknowledged, outcomes.failed))
     elif not quiet or outcomes.failed:
         run.say(f"{counted(outcomes.acknowledged, 'record')} acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
-    if outcomes.unknown:
+    if outcomes.in_doubt:
+        run.say(f"{counted(outcomes.unknown, 'record')} may have been written, all or none of them")
+    elif outcomes.unknown:
         run.say(f"{counted(outcomes.unknown, 'record')} sent without an acknowledgement; some may have been written")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from levada import ClusterDescription, KafkaAdmin, KafkaError, Node
 from levada.cli.doctor import cluster, connecting, probe, questions
-from levada.cli.doctor.findings import Finding, Status
+from levada.cli.doctor.findings import Finding, Status, Step
 from levada.cli.doctor.listener import mismatch
 from levada.cli.doctor.questions import Scope
 from levada.config import AdminConfig
@@ -23,7 +24,8 @@ class Way(NamedTuple):
 def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
     """Yield the findings step by step, as they become known. wall_ms: returns this machine's time in ms since the epoch.
 
-    Raises ConfigError for invalid settings, and KafkaError if the cluster does not answer a later request, such as for its topics.
+    Raises ConfigError for invalid settings, and KafkaError if the cluster does not answer a later request, such as for its topics. A note
+    of that error names the step.
     """
     config = AdminConfig.parse(settings)
     ways: list[Way] = []
@@ -36,14 +38,29 @@ def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int
     reachable = [way.address for way in ways]
     with KafkaAdmin(_at(settings, reachable)) as admin:
         hosts = [host for host, _ in config.bootstrap_servers]
-        listeners = [_listener(admin, node, hosts, scope.timeout, probes=probes) for node in ways[0].cluster.nodes]
-        yield from listeners
-        if all(finding.status is Status.FAILED for finding in listeners):
+        is_reachable = False
+        for node in ways[0].cluster.nodes:
+            listener = _listener(admin, node, hosts, scope.timeout, probes=probes)
+            is_reachable |= listener.status is not Status.FAILED
+            yield listener
+        if not is_reachable:
             return
         yield from questions.about_clocks(admin, scope.timeout, wall_ms)
-        yield from questions.about_partitions(admin, scope, {node.id for node in ways[0].cluster.nodes})
-        blocked = yield from questions.about_groups(admin, scope, wall_ms)
-        yield from questions.about_transactions(admin, scope, wall_ms, blocked)
+        with _ending_at(Step.LEADERS):
+            yield from questions.about_partitions(admin, scope, {node.id for node in ways[0].cluster.nodes})
+        with _ending_at(Step.GROUPS):
+            blocked = yield from questions.about_groups(admin, scope, wall_ms)
+        with _ending_at(Step.TRANSACTIONS):
+            yield from questions.about_transactions(admin, scope, wall_ms, blocked)
+
+
+@contextmanager
+def _ending_at(step: Step) -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        error.add_note(f"doctor ended at the step {step} with this error, and did not do the steps after it")
+        raise
 
 
 def _approach(

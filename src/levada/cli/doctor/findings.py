@@ -3,7 +3,7 @@
 The steps DNS to LOGIN are done for each address in bootstrap.servers. Each of them needs the one before: a client cannot log in to a host
 whose name does not resolve. An address that fails at a step is not examined further. If no address works, doctor stops and does not
 report the later steps. Otherwise doctor asks the cluster through the addresses that work. If no broker can be reached at its advertised
-listener, doctor stops after LISTENERS, which comes before CLOCK. Every other step is done whatever the steps before it found: a partition
+listener, doctor stops after LISTENERS. Every other step is done whatever the steps before it found: a partition
 without a leader says nothing about groups.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Step(StrEnum):
-    """The steps. The text below each says what holds if the step succeeds."""
+    """The steps in the order in which they are done. The text below each says what holds if the step succeeds."""
 
     DNS = "dns"
     """The host names in bootstrap.servers have addresses."""
@@ -29,10 +29,10 @@ class Step(StrEnum):
     """The broker accepts this user's login."""
     METADATA = "metadata"
     """The metadata names the cluster's brokers and its controller."""
-    CLOCK = "clock"
-    """The clock of the controller quorum's leader agrees with this machine's."""
     LISTENERS = "listeners"
     """Every broker can be reached at its advertised listener."""
+    CLOCK = "clock"
+    """The clock of the controller quorum's leader agrees with this machine's."""
     LEADERS = "leaders"
     """Every partition has a leader."""
     REPLICAS = "replicas"
