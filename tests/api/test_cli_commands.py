@@ -237,7 +237,29 @@ def test_a_share_group_is_moved(embedded: Any, new_topic: NewTopic) -> None:
     assert levada("groups", "describe", topic, "--state").json()[0]["type"] == "Share"
     levada("groups", "reset", topic, "--to", "end", "--execute")
     assert levada("groups", "describe", topic).json()[0]["committed"] == 3
+    partly = levada("groups", "delete-offsets", topic, "-t", f"{topic}:0", "--yes", code=2).err
+    assert f"offsets of share group {topic} are deleted for whole topics only, not for {topic}:0" in partly
     levada("groups", "delete-offsets", topic, "-t", topic, "--yes")
+
+
+def test_partitions_without_a_leader_are_left_out_and_named() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        with lv.KafkaAdmin(**kafka.client_settings) as admin:
+            admin.create_topics([lv.NewTopic("half", assignment={0: [1], 1: [2]}), lv.NewTopic("gone", assignment={0: [2]})])
+            admin.alter_consumer_group_offsets("half", {lv.TopicPartition("half", 0): 0, lv.TopicPartition("half", 1): 0})
+            admin.alter_consumer_group_offsets("gone", {lv.TopicPartition("gone", 0): 0})
+        with lv.KafkaProducer(**kafka.client_settings) as producer:
+            producer.send("half", b"v", partition=0).result()
+        kafka.stop_node(2)
+        levada = on(LEVADA_BROKERS=kafka.bootstrap_servers.split(",")[0])
+        for command, *more in (("topics", "delete-records"), "--yes", "--before"), (("groups", "reset"), "--execute", "--to"):
+            ran = levada(*command, "half", *more, "end", code=6)
+            assert ran.err == "levada: half-1: left out, because it does not exist or has no leader\n"
+            assert [(row["name"], row["error"] is None) for row in ran.json()] == [("half-0", True), ("half-1", False)]
+            assert levada(*command, "half", *more, "0:end").err == "", "the other partition was not asked for"
+            assert "gone-0: left out" in levada(*command, "gone", *more, "end", code=1).err
+        planned = levada("groups", "reset", "half", "--to", "start", code=6)
+        assert ([plan["partition"] for plan in planned.json()], "half-1: left out" in planned.err) == ([0], True)
 
 
 # The cluster

@@ -14,6 +14,7 @@ from levada.cli.output import OutputFormat
 from levada.cli.text import counted, in_one_line
 from levada.errors import KafkaError, RecordDeserializationError
 from levada.logs import SKIPPED, UNASKED
+from levada.types import TopicPartition
 
 MOST_SKIPS = 3
 
@@ -35,6 +36,11 @@ def rows_of(outcomes: Mapping[Any, Any], told: str | Callable[[Any], str]) -> li
         return OutcomeRow(str(key), told if isinstance(told, str) else told(found))
 
     return [row(key, found) for key, found in outcomes.items()]
+
+
+def left_out(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+    """Return the outcomes of partitions that a command leaves out, because the start and end of their logs are unknown."""
+    return {tp: KafkaError("left out, because it does not exist or has no leader") for tp in partitions}
 
 
 def show_outcomes(invocation: Invocation, rows: Sequence[OutcomeRow]) -> Exit:

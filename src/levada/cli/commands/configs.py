@@ -69,7 +69,9 @@ def describe(
     kind: Kind,
     name: Name,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Include settings that still have Kafka's default.")] = False,
-    synonyms: Annotated[bool, typer.Option("--synonyms", help="Include the values that would apply without this one.")] = False,
+    synonyms: Annotated[
+        bool, typer.Option("--synonyms", help="Include every value of each setting. The one that applies is the first.")
+    ] = False,
     documentation: Annotated[bool, typer.Option("--documentation", help="Include Kafka's description of each setting.")] = False,
 ) -> None:
     """Show the settings of one topic, broker or other resource. Without --all, settings with Kafka's default are left out."""

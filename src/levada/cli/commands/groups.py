@@ -16,7 +16,7 @@ from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, grou
 from levada.cli.invocation import Invocation, confirm
 from levada.cli.lag import total
 from levada.cli.offsets import Spans
-from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
+from levada.cli.outcomes import left_out, rows_of, show_outcomes, tell_errors
 from levada.cli.output import OutputFormat
 from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions
 from levada.cli.text import named
@@ -31,15 +31,8 @@ Ledgers = Annotated[
     bool, typer.Option("--ledgers", help="Allow it for ledgers of exactly-once Spark sinks, too; these may then write rows twice.")
 ]
 NO_LEDGERS = "If its query will never run again, add --ledgers"
-OfTopics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC[:PARTITION,...]",
-        help="Only these partitions; repeat it for more. Default: all with a committed offset.",
-    ),
-]
+OF_TOPICS = ("--topic", "-t")
+TOPICS = "TOPIC[:PARTITION,...]"
 
 
 LAG_COLUMNS = ("group", "topic", "partition", "committed", "log_end", "lag", "client_id", "host", "member_id")
@@ -115,7 +108,10 @@ def reset(
     by: Annotated[
         int | None, typer.Option("--by", metavar="OFFSETS", help="Move forward by this number of offsets; back if negative.")
     ] = None,
-    topics: OfTopics = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(*OF_TOPICS, metavar=TOPICS, help="Only these partitions; repeat it for more. Default: all with a committed offset."),
+    ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Default: only show the new offsets.")] = False,
 ) -> Exit:
     """Reset the committed offsets of a group without members. Without --execute nothing is changed.
@@ -127,20 +123,19 @@ def reset(
     target = Target(group, tuple(topics or ()), None if to is None else parse_positions(to), by or 0)
     with invocation.admin() as admin:
         view = _found(admin, group)
-        plans = _plans(invocation, admin, view, target)
+        plans, missing = _plans(invocation, admin, view, target)
         if not execute:
             invocation.show(plans, Plan._fields)
             invocation.say(f"nothing was changed; add --execute to reset group {group}")
-            return Exit.DONE
+            return tell_errors(invocation, {**dict.fromkeys(plan.tp for plan in plans), **left_out(missing)})
         if view is not None and view.members:
             raise CommandError(f"group {group} has members, and only a group without members can be reset: stop its consumers first")
         refuse_ledgers(admin, [group], "Its offset is the number of a batch, and not a position in a log")
         offsets = {plan.tp: plan.offset for plan in plans}
         alter = admin.alter_share_group_offsets if _is_share(view) else admin.alter_consumer_group_offsets
         outcomes = admin.outcomes(alter, group, offsets) if offsets else {}
-    return show_outcomes(
-        invocation, [row for tp, found in outcomes.items() for row in rows_of({tp: found}, f"goes on at offset {offsets[tp]}")]
-    )
+    rows = [row for tp, found in outcomes.items() for row in rows_of({tp: found}, f"goes on at offset {offsets[tp]}")]
+    return show_outcomes(invocation, [*rows, *rows_of(left_out(missing), "")])
 
 
 @command(app)
@@ -157,13 +152,24 @@ def delete(invocation: Invocation, groups: Names, ledgers: Ledgers = False, yes:
 
 
 @command(app, "delete-offsets")
-def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None, ledgers: Ledgers = False, yes: Yes = False) -> Exit:
+def delete_offsets(
+    invocation: Invocation,
+    group: Name,
+    topics: Annotated[
+        list[str],
+        typer.Option(
+            *OF_TOPICS, metavar=TOPICS, help="These partitions; repeat it for more. For share groups only whole topics.", show_default=False
+        ),
+    ],
+    ledgers: Ledgers = False,
+    yes: Yes = False,
+) -> Exit:
     """Delete a group's committed offsets for topics. Its consumers then begin where auto.offset.reset says."""
-    if not topics:
-        raise typer.BadParameter("name the topics with --topic")
     confirm(f"Delete the committed offsets of group {group} for {', '.join(topics)}?", yes=yes)
     with invocation.admin() as admin:
         if any(listing.group_id == group and listing.type is GroupType.SHARE for listing in admin.list_groups()):
+            if partly := [text for text in topics if named_partitions(text)[1] is not None]:
+                raise typer.BadParameter(f"offsets of share group {group} are deleted for whole topics only, not for {partly[0]}")
             return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "deleted"))
         if not ledgers:
             refuse_ledgers(admin, [group], NO_LEDGERS)
@@ -201,7 +207,11 @@ def _named(groups: Sequence[str]) -> str:
     return f"group {groups[0]}" if len(groups) == 1 else f"{len(groups)} groups ({', '.join(groups)})"
 
 
-def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, target: Target) -> list[Plan]:
+def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, target: Target) -> tuple[list[Plan], list[TopicPartition]]:
+    """Return the plans, and the partitions that are left out because their log's offsets are unknown.
+
+    Raises CommandError if such a partition is one of the target's topics.
+    """
     committed = {TopicPartition(lag.topic, lag.partition): lag.committed for lag in (() if view is None else view.lags)}
     partitions = _partitions(admin, target.topics) if target.topics else sorted(committed)
     if not partitions:
@@ -212,13 +222,14 @@ def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, ta
     if target.to is None:
         plans = by_offsets(target.group, target.by, partitions, committed, ends)
         wanted = {plan.tp: (plan.committed or 0) + target.by for plan in plans}
+        missing = []
     else:
-        # Partitions without log ends were deleted or have no leader, so their positions are unknown.
+        missing = [tp for tp in partitions if tp not in ends and target.to.of(tp.partition).start is not None]
         wanted = offsets_at(invocation, target.to, ends)
         plans = to_offsets(target.group, wanted, committed, ends)
     if outside := [f"{plan.tp} (from {wanted[plan.tp]} to {plan.offset})" for plan in plans if wanted[plan.tp] != plan.offset]:
         invocation.say(f"the offset is outside of the log, so it becomes the log's start or end: {named(outside)}")
-    return plans
+    return plans, missing
 
 
 def _partitions(admin: KafkaAdmin, wanted: Sequence[str]) -> list[TopicPartition]:

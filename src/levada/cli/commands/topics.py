@@ -13,7 +13,7 @@ from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation, confirm
 from levada.cli.lag import LogEnds
-from levada.cli.outcomes import rows_of, show_outcomes
+from levada.cli.outcomes import left_out, rows_of, show_outcomes
 from levada.cli.positions import POSITIONS, log_ends, offsets_at, parse_positions
 from levada.cli.text import counted, named
 from levada.errors import ConfigError
@@ -155,13 +155,17 @@ def delete_records(
     """Delete the records before a position in each partition with a leader. If the position is behind the end of one, delete nothing."""
     spans = parse_positions(before)
     with invocation.admin() as admin:
-        led = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))
+        partitions = partitions_of(admin.describe_topics([topic]).values())
+        led = log_ends(admin, partitions)
+        missing = [tp for tp in partitions if tp not in led and spans.of(tp.partition).start is not None]
         found = offsets_at(invocation, spans, led)
         # Ask for the ends again: if the topic is written to, the offset of "end" may be behind the ends that were read before.
         _check_before(found, log_ends(admin, found))
-        where = ", ".join(f"{tp} before offset {offset}" for tp, offset in sorted(found.items()))
-        confirm(f"Delete the records of {where}?", yes=yes)
-        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_records, found), lambda low: f"begins at offset {low}"))
+        if found:
+            where = ", ".join(f"{tp} before offset {offset}" for tp, offset in sorted(found.items()))
+            confirm(f"Delete the records of {where}?", yes=yes)
+        outcomes = admin.outcomes(admin.delete_records, found) if found else {}
+    return show_outcomes(invocation, [*rows_of(outcomes, lambda low: f"begins at offset {low}"), *rows_of(left_out(missing), "")])
 
 
 def _check_before(before: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, LogEnds]) -> None:
