@@ -15,7 +15,7 @@
 
 A profile holds settings of the clients under Kafka's names. A setting's value may be read from a file: `{ file = "..." }`, from the output
 of a command: `{ command = "..." }` (a list of words, or text that is split like a shell does), or from an environment variable:
-`{ env = "..." }`. A line feed at the end of such a file or output is removed. Such a file is refused if other users can read or write it.
+`{ env = "..." }`. A line feed at the end of each of these is removed. Such a file is refused if other users can read or write it.
 
 The profiles are in config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or in the file that LEVADA_CONFIG names. This file
 may name commands to run, so it is refused if other users can write it. If the profile that is used contains a secret, it is also refused
@@ -223,7 +223,7 @@ def _words(command: Any) -> list[str]:
 def _of_environment(name: Any) -> str:
     if str(name) not in os.environ:
         raise ConfigError(f"the environment variable {name} is not set")
-    return os.environ[str(name)]
+    return _without_line_feed(os.environ[str(name)])
 
 
 def _without_line_feed(text: str) -> str:

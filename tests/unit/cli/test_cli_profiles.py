@@ -98,7 +98,7 @@ def test_secrets_come_from_files_commands_and_the_environment(config: Write, tmp
     secret = tmp_path / "secret"
     secret.write_text("from file\n")
     secret.chmod(0o600)
-    monkeypatch.setenv("A_SECRET", "from environment")
+    monkeypatch.setenv("A_SECRET", "from environment\n")
     path = config(
         f'[profiles.dev]\nsasl.password = {{ file = "{secret}" }}\nssl.key.password = {{ command = "echo from command" }}\n'
         'sasl.username = { env = "A_SECRET" }\nssl.key.location = { command = ["printf", "%s", "a b"] }\n'
