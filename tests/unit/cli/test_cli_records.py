@@ -68,6 +68,16 @@ def test_rows_of_columns_are_the_json_of_their_values(rows: list[dict[str, Any]]
     assert rows_as_json(batch).to_pylist() == [json_text({name: as_json(row[name]) for name in VALUES}) for row in rows]
 
 
+@given(st.none() | st.integers(-(2**40), 2**40), st.sampled_from(["s", "ms", "us"]), st.sampled_from([None, "UTC", "Asia/Tokyo"]))
+def test_times_within_lists_and_structs_are_milliseconds_too(ms: int | None, unit: str, zone: str | None) -> None:
+    second = None if ms is None else ms // 1000 * 1000
+    time = pa.array([second], pa.timestamp("ms", zone)).cast(pa.timestamp(unit, zone))
+    inner = pa.StructArray.from_arrays([time], ["at"])
+    nested = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), inner)
+    batch = pa.record_batch([time, inner, nested], ["at", "in", "of"])
+    assert rows_as_json(batch).to_pylist() == [json_text({"at": second, "in": {"at": second}, "of": [{"at": second}]})]
+
+
 def as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [{name: as_json(one) for name, one in header.items()} for header in value]

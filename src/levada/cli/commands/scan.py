@@ -84,13 +84,13 @@ def scan(
 
     The end offsets are read once at the start, so the scan also ends if a topic is being written to. No offsets are committed.
     """
-    from levada.cli.records.sinks import TEXT_FORMATS, Destination, format_of
+    from levada.cli.records.sinks import Destination, format_of
 
     kind = format_of(to, format)
     if not (folder := Path(to).parent).is_dir():
         raise ConfigError(f"--to {to}: there is no folder {folder}")
     wanted = _columns(columns, kind)
-    as_text = kind != "jsonl" and (text or kind in (*TEXT_FORMATS, "duckdb"))
+    as_text = kind != "jsonl" and (text or kind in ("csv", "duckdb"))
     typed = kinds_of(schema or (), OF_COLUMNS)
     if typed and kind == "csv":
         raise ConfigError("--schema: columns of a schema have fields, which CSV does not have; give another format")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from levada.cli.exits import CommandError, Exit
+from levada.cli.exits import CommandError
 from levada.cli.output import json_strings, json_text
 from levada.cli.records.input_records import InputError, Nulls, no_key
 from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ARROW_FILE = b"ARROW1"
 """The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
@@ -20,8 +22,8 @@ _ARROW_FILE = b"ARROW1"
 def rows_as_json(batch: Any, end: str = "") -> Any:
     """Return an array with each row as a JSON object, followed by `end`; an empty array if there are no columns.
 
-    Timestamps become milliseconds since the epoch; bytes become what from_bytes() returns. Timestamps within a list or struct, dates and
-    times become ISO 8601.
+    Timestamps become milliseconds since the epoch; one without a time zone counts as UTC. Bytes become what from_bytes() returns. Dates and
+    times of day become ISO 8601.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -90,6 +92,8 @@ def bytes_of(column: Any) -> bytes:
 def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _as_json(one) for name, one in value.items()}
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
     return [_as_json(one) for one in value] if isinstance(value, list) else from_bytes(value)
 
 
@@ -121,7 +125,7 @@ def column_batches(path: str, format: str) -> Iterator[Any]:
             yield from pq.ParquetFile(file).iter_batches() if format == "parquet" else _arrow_batches(pa, file)
     except pa.ArrowInvalid as fault:
         where = "stdin" if path == STDIN else path
-        raise CommandError(f"{where}: this cannot be read as {format}: {fault}", Exit.FAILED) from None
+        raise CommandError(f"{where}: this cannot be read as {format}: {fault}") from None
 
 
 def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:

@@ -17,8 +17,6 @@ from levada.cli.exits import CommandError
 from levada.cli.records.columns import bytes_of, rows_as_json
 from levada.errors import ConfigError
 
-TEXT_FORMATS = ("csv", "jsonl")
-"""Formats without a type for bytes. Keys and values are text in them; JSON lines have {"base64": ...} for those that are not UTF-8."""
 SUFFIXES: Mapping[str, str] = {
     ".parquet": "parquet",
     ".csv": "csv",
