@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from levada.errors import ConfigError
@@ -33,13 +35,39 @@ def test_what_matches(pattern: str, matches: list[str], others: list[str]) -> No
     assert [name for name in others if found.fullmatch(name)] == []
 
 
-@pytest.mark.parametrize("pattern", [r"[a-z&&[^b]]", r"[a[bc]]", r"\p{IsAlphabetic}", r"\R", r"\X", r"\h+", r"[\P{Digit}]", r"\k<env>"])
-def test_what_only_java_knows_is_refused_by_name(pattern: str) -> None:
-    with pytest.raises(ConfigError, match=r"option 'subscribePattern': .* which only Java knows; write the pattern without it"):
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        *[(r"[a-z&&[^b]]", "classes within classes ([a[b]], &&)"), (r"a[b[c]]", "classes within classes ([a[b]], &&)")],
+        *[(r"\p{IsAlphabetic}", r"\p{IsAlphabetic}"), (r"[\P{Digit}]", r"\P{Digit}"), (r"\h+", r"\h"), (r"\V", r"\V")],
+        *[(r"\0101", r"\0"), (r"[\0101]", r"\0"), (r"(a)\112", r"\112"), (r"\x{41}", r"\x{"), (r"\cA", r"\c"), (r"\e", r"\e")],
+        *[(r"a\b{g}", r"\b{"), (r"\Ga", r"\G"), (r"\R", r"\R"), (r"\X", r"\X"), (r"(?<n>a)\k<n>", r"\k"), (r"\N{DIGIT ONE}", r"\N")],
+        *[(r"(?x)[a b]", "(?x"), (r"(?iU)a", "(?iU"), (r"(?i-d:a)", "(?i-d")],
+    ],
+)
+def test_what_python_cannot_do_is_refused_by_name(pattern: str, what: str) -> None:
+    with pytest.raises(ConfigError) as refused:
         translate(pattern, "subscribePattern")
+    assert str(refused.value) == (
+        f"option 'subscribePattern': {pattern!r} has {what}, which Python does not have, or has with another meaning; "
+        "write the pattern without it"
+    )
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "*a"])
+@pytest.mark.parametrize("pattern", ["(", "[a", "*a", "(?<=a|bc)d", "a(?i)b"])
 def test_a_bad_pattern_says_what_is_wrong(pattern: str) -> None:
-    with pytest.raises(ConfigError, match="is no regular expression: "):
+    with pytest.raises(ConfigError, match=r"Python cannot use the regular expression .*: "):
         translate(pattern, "subscribePattern")
+
+
+@pytest.mark.spark
+def test_java_itself_finds_the_same(spark: Any) -> None:
+    names = ["a", "A", "b", "aa", "ab", "aa1", "aa12", "aJ", "a.b", "a-b", "a_b", "1", "orders", "P", "-"]
+    patterns = [
+        *(r"\x41", r"\u0061", r"[\x41-\x42]", r"\t|a", r"[^\v]", r"\Qa.b\E", r"[\Qa-\E]", r"\Qa\Eb", r"\Qab\E?", r"[^\Q^\Ea]"),
+        *(r"a++b?", r"a?+b", r"a{2}+", r"(?>a+)b", r"a\Z", r"a\z", r"\Aa", r"\ba\b", r"(a)\1", r"(a)\1(?!1)", r"(?<n1>a)b"),
+        *(r"(?i:B)", r"(?i)\p{Upper}", r"\p{Punct}", r"[^\p{Alpha}]", r"[]a]", r"[^]a]", r"[(?<]|b", r"[(?d]"),
+    ]
+    java = spark._jvm.java.util.regex.Pattern
+    found = {pattern: [name for name in names if java.compile(pattern).matcher(name).find()] for pattern in patterns}
+    assert {pattern: [name for name in names if translate(pattern, "subscribePattern").search(name)] for pattern in patterns} == found

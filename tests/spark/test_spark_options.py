@@ -386,9 +386,9 @@ def test_partitions_that_cannot_be_assigned_are_refused(text: str) -> None:
         source_options({**KAFKA, "assign": text}, streaming=True)
 
 
-@pytest.mark.parametrize("pattern", ["(?u)a", "a{99999999999999}", pytest.param("(" * 100_000 + ")" * 100_000, id="nested without end")])
+@pytest.mark.parametrize("pattern", ["a(?i)b", "a{99999999999999}", pytest.param("(" * 100_000 + ")" * 100_000, id="nested without end")])
 def test_a_pattern_that_python_cannot_read_is_refused(pattern: str) -> None:
-    with pytest.raises(ConfigError, match=r"option 'subscribePattern': .* is no regular expression"):
+    with pytest.raises(ConfigError, match=r"option 'subscribePattern': Python cannot use the regular expression"):
         source_options({**KAFKA, "subscribePattern": pattern}, streaming=True)
 
 

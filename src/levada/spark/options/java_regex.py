@@ -1,7 +1,7 @@
 """Translation of Java's regular expressions, which subscribePattern accepts, to Python's.
 
-Topic names consist of letters, digits, dots, underscores and hyphens. For such names, syntax that both languages have means the same in
-both. Syntax that only Java has is translated if Python has an exact equivalent. Otherwise the error names it.
+Topic names consist of letters, digits, dots, underscores and hyphens. For such names, most syntax that both languages have means the same
+in both. Other syntax is translated if Python has an exact equivalent. Otherwise the error names it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)"
     r"|\\(?P<negated>[pP])(?:\{(?P<class>\w+)\}|(?P<letter>\w))"
     r"|(?P<group>\(\?<(?=[a-zA-Z]))"
-    r"|\\(?P<escape>.)"
+    r"|(?P<flags>\(\?[a-zA-Z-]*[dxuU][a-zA-Z-]*)"
+    r"|\\(?P<escape>[1-9]\d+|[xb]\{|.)"
     r"|(?P<intersection>&&)"
     r"|(?P<open>\[\^?\]?)"
     r"|(?P<close>\])"
     r"|(?P<other>.)",
     re.DOTALL,
 )
-_ONLY_JAVA = {"R": "\\R", "X": "\\X", "G": "\\G", "h": "\\h", "H": "\\H", "k": "\\k", "N": "\\N", "c": "\\c", "e": "\\e"}
+_REFUSED = frozenset("0GHNRVXcehk")
+"""The escapes that are refused, beside \\x{...}, \\b{...} and references of several digits, which may be octal numbers in Python."""
 _SPELT_OTHERWISE = {"z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
@@ -51,7 +53,7 @@ def translate(pattern: str, option: str) -> re.Pattern[str]:
     try:
         return re.compile(translated, re.ASCII)
     except (re.error, ValueError, OverflowError, RecursionError) as fault:
-        raise ConfigError(f"option '{option}': {shown(pattern)} is no regular expression: {fault}") from None
+        raise ConfigError(f"option '{option}': Python cannot use the regular expression {shown(pattern)}: {fault}") from None
 
 
 def _translate(pattern: str, option: str) -> list[str]:
@@ -70,12 +72,12 @@ def _one(token: re.Match[str], pattern: str, option: str, *, in_class: bool) -> 
         return re.escape(token["quoted"])
     if token["negated"]:
         return _class(token, pattern, option, in_class=in_class)
-    if token["group"]:
+    if token["group"] and not in_class:
         return "(?P<"
-    escape = token["escape"]
-    if escape in _ONLY_JAVA:
-        raise _refused(pattern, option, _ONLY_JAVA[escape])
-    return _SPELT_OTHERWISE.get(escape or "", token[0])
+    escape = token["escape"] or ""
+    if (token["flags"] and not in_class) or escape in _REFUSED or len(escape) > 1:
+        raise _refused(pattern, option, token[0])
+    return _SPELT_OTHERWISE.get(escape, token[0])
 
 
 def _class(token: re.Match[str], pattern: str, option: str, *, in_class: bool) -> str:
@@ -88,4 +90,6 @@ def _class(token: re.Match[str], pattern: str, option: str, *, in_class: bool) -
 
 
 def _refused(pattern: str, option: str, what: str) -> ConfigError:
-    return ConfigError(f"option '{option}': {pattern!r} has {what}, which only Java knows; write the pattern without it")
+    return ConfigError(
+        f"option '{option}': {pattern!r} has {what}, which Python does not have, or has with another meaning; write the pattern without it"
+    )
