@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import levada as lv
+from levada.base.clock import SystemClock
 from levada.errors import ConfigError, SaslAuthenticationError, TokenError
+from levada.oauth.aws import AwsMskIam
 from levada.testing import EmbeddedKafka
 
 SECRET = "planted/secret+key"
@@ -61,26 +63,72 @@ def test_what_is_missing_is_named(settings: dict[str, Any], monkeypatch: pytest.
     assert "names no region of AWS; give sasl.aws.region" in found(TokenError, settings)
 
 
-def test_credentials_that_botocore_finds(kafka: EmbeddedKafka, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    profiles: list[str | None] = []
+class Session:
+    """Stands for botocore's session. profiles: those that were asked for."""
 
-    class Session:
-        def __init__(self, profile: str | None) -> None:
-            profiles.append(profile)
+    profiles: list[str | None]
+    fails: Exception | None
 
-        def get_config_variable(self, name: str) -> str:
-            return "us-east-1"
+    def __init__(self, profile: str | None) -> None:
+        self.profiles.append(profile)
 
-        def get_credentials(self) -> Any:
-            frozen = SimpleNamespace(access_key="AKIDEXAMPLE", secret_key=SECRET, token=None)
-            return SimpleNamespace(get_frozen_credentials=lambda: frozen)
+    def get_config_variable(self, name: str) -> str:
+        if self.fails is not None:
+            raise self.fails
+        return "us-east-1"
 
-    module = ModuleType("botocore.session")
-    module.Session = Session  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "botocore", ModuleType("botocore"))
-    monkeypatch.setitem(sys.modules, "botocore.session", module)
+    def get_credentials(self) -> Any:
+        if self.fails is not None:
+            raise self.fails
+        frozen = SimpleNamespace(access_key="AKIDEXAMPLE", secret_key=SECRET, token=None)
+        return SimpleNamespace(get_frozen_credentials=lambda: frozen)
+
+
+class ProfileNotFound(Exception):
+    pass
+
+
+class ConfigParseError(Exception):
+    pass
+
+
+@pytest.fixture
+def botocore(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> type[Session]:
+    monkeypatch.setattr(Session, "profiles", [], raising=False)
+    monkeypatch.setattr(Session, "fails", None, raising=False)
+    parts: dict[str, dict[str, Any]] = {
+        "botocore": {},
+        "botocore.session": {"Session": Session},
+        "botocore.exceptions": {"ProfileNotFound": ProfileNotFound, "ConfigParseError": ConfigParseError},
+    }
+    for name, members in parts.items():
+        module = ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    return Session
+
+
+def test_credentials_that_botocore_finds(settings: dict[str, Any], botocore: type[Session]) -> None:
     del settings["sasl_aws_region"]
     jaas = f'{MSK}.IAMLoginModule required awsProfileName="work";'
     with lv.KafkaAdmin(**settings, sasl_jaas_config=jaas) as admin:
         admin.list_topics()
-    assert profiles == ["work"]
+    assert botocore.profiles == ["work"]
+
+
+@pytest.mark.parametrize("region", ["eu-west-1", None])
+def test_a_profile_that_does_not_exist_is_not_tried_again(settings: dict[str, Any], botocore: type[Session], region: str | None) -> None:
+    botocore.fails = ProfileNotFound("The config profile (nope) could not be found")
+    settings |= {"sasl_aws_region": region, "sasl_aws_profile": "nope"}
+    missing = r"The config profile \(nope\) could not be found; correct it"
+    with pytest.raises(TokenError, match=missing) as refused, lv.KafkaAdmin(**settings) as admin:
+        admin.list_topics(timeout=20)
+    assert not refused.value.retriable
+
+
+def test_another_error_of_botocore_may_pass(botocore: type[Session]) -> None:
+    botocore.fails = OSError("the metadata service does not answer")
+    step: Any = next(AwsMskIam(None, None, SystemClock(), "levada").begin("kafka.test"))
+    with pytest.raises(TokenError, match="botocore cannot get AWS credentials: OSError") as unanswered:
+        step.run()
+    assert unanswered.value.retriable

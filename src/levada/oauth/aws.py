@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
 
 from levada.base.clock import Clock
 from levada.credentials import BlockingStep, Exchange, SaslError, unanswered
@@ -55,26 +57,40 @@ class AwsMskIam:
     def _configured_region(self) -> str | None:
         """Return the program's own region. The broker may be in another region, so the region in its name takes precedence.
 
-        None if it is not configured.
+        None if it is not configured. Raises TokenError as _credentials().
         """
         named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        return named or (None if self._session is None else self._session.get_config_variable("region"))
+        if named or self._session is None:
+            return named
+        with _explained():
+            return cast("str | None", self._session.get_config_variable("region"))
 
     def _credentials(self) -> AwsCredentials:
         """Return the current credentials. botocore renews the credentials of roles before they expire.
 
-        Raises TokenError: retriable after any error of botocore, not retriable if there are no credentials.
+        Raises TokenError: not retriable if there are no credentials or the configuration cannot be used, retriable after other errors.
         """
         if self._session is None:
             return _of_environment()
-        try:
+        with _explained():
             found = self._session.get_credentials()
             frozen = None if found is None else found.get_frozen_credentials()
-        except Exception as error:
-            raise unanswered(f"botocore cannot get AWS credentials: {type(error).__name__}") from None
         if frozen is None:
             raise TokenError("botocore finds no AWS credentials: in the environment, a profile, a role or a metadata service")
         return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn errors of botocore into TokenError."""
+    from botocore.exceptions import ConfigParseError, ProfileNotFound
+
+    try:
+        yield
+    except (ConfigParseError, ProfileNotFound) as error:
+        raise TokenError(f"botocore cannot use the AWS configuration: {error}; correct it, sasl.aws.profile or AWS_PROFILE") from None
+    except Exception as error:
+        raise unanswered(f"botocore cannot get AWS credentials: {type(error).__name__}") from None
 
 
 def _botocore_session(profile: str | None) -> Any:
