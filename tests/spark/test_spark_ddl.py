@@ -26,6 +26,9 @@ def field(name: str, kind: object) -> StructField:
         ("t array<array<timestamp>>", [field("t", ArrayType(ArrayType(TimestampType())))]),
         ("at struct<x: double, y double>", [field("at", StructType([field("x", DoubleType()), field("y", DoubleType())]))]),
         ("a int NOT NULL COMMENT 'it''s', b long", [field("a", IntegerType()), field("b", LongType())]),
+        ("a int comment 'x, ' \"y\", comment long", [field("a", IntegerType()), field("comment", LongType())]),
+        # Spark's parser, too, accepts both. It depends on spark.sql.caseSensitive, which tasks do not know, whether a query can name them.
+        ("id long, ID long", [field("id", LongType()), field("ID", LongType())]),
     ],
 )
 def test_what_is_read(text: str, fields: list[StructField]) -> None:
@@ -49,6 +52,10 @@ def test_what_is_read(text: str, fields: list[StructField]) -> None:
         ("a decimal(x)", "'x' is not a number"),
         ("a decimal(²)", "'²' is not a number"),
         ("a int !", "'!' is not expected"),
+        ("a int comment", "the text of COMMENT, in quotes, is expected, not 'the end'"),
+        ("a int comment b", "the text of COMMENT, in quotes, is expected, not 'b'"),
+        ("a int, b int comment, c int", "the text of COMMENT, in quotes, is expected, not ','"),
+        ("a struct<b: int comment `c`>", "the text of COMMENT, in quotes, is expected, not 'c'"),
         ("a " + "array<" * 60 + "int" + ">" * 60, "more than 50 types within one another"),
     ],
 )
@@ -59,5 +66,5 @@ def test_what_is_not_understood_is_shown(text: str, what: str) -> None:
 
 @pytest.mark.spark
 def test_what_spark_itself_writes_is_read(spark: object) -> None:
-    text = "a BIGINT, b STRUCT<c: DECIMAL(5,2), d: ARRAY<STRING>>, e TIMESTAMP_NTZ, f DATE, g TINYINT"
+    text = "a BIGINT, b STRUCT<c: DECIMAL(5,2), d: ARRAY<STRING>>, e TIMESTAMP_NTZ, f DATE, g TINYINT, id LONG, ID LONG"
     assert parse_schema(text, "value.schema") == StructType.fromDDL(text)

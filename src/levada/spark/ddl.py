@@ -53,7 +53,7 @@ _SIMPLE: Mapping[str, Callable[[], DataType]] = {
 }
 _DECIMALS = ("decimal", "dec", "numeric")
 _DEFAULT_DECIMAL = (10, 0)
-_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|'((?:[^'\\]|\\.)*)'|(\w+)|([<>(),:]))")
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|([<>(),:]))")
 _DEEPEST = 50
 
 
@@ -135,7 +135,11 @@ class _Reader:
             if self._name("null").lower() != "null":
                 raise self._fault("'not' is not expected")
         if self._peek_word() == "comment":
-            self._at += 2
+            self._at += 1
+            if not self._take_text():
+                raise self._fault(f"the text of COMMENT, in quotes, is expected, not {self._next()!r}")
+            while self._take_text():  # Spark joins several texts
+                pass
 
     def _number(self) -> int:
         word = self._name("a number")
@@ -156,6 +160,11 @@ class _Reader:
 
     def _take(self, sign: str) -> bool:
         is_there = self._at < len(self._tokens) and self._tokens[self._at] == ("sign", sign)
+        self._at += is_there
+        return is_there
+
+    def _take_text(self) -> bool:
+        is_there = self._at < len(self._tokens) and self._tokens[self._at][0] == "text"
         self._at += is_there
         return is_there
 
