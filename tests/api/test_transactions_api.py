@@ -28,6 +28,7 @@ from levada.broker.node.faults import Hold
 from levada.errors import (
     IllegalStateError,
     ProducerFencedError,
+    TokenError,
     TransactionAbortableError,
     TransactionAbortedError,
     TransactionOutcomeUnknownError,
@@ -844,3 +845,34 @@ def test_T3_a_coordinator_that_loads_is_waited_for(fast: EmbeddedKafka, name: st
         with producer.transaction():
             producer.send("loaded", b"v")
     assert committed(fast, "loaded", 1) == [b"v"]
+
+
+class Login:
+    """PLAIN, until the program has no password any more."""
+
+    name = "PLAIN"
+    has_password = True
+
+    def begin(self, host: str) -> Iterator[bytes]:
+        if not self.has_password:
+            raise TokenError("there is no password")
+        yield b"\0user\0password"
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_login_that_fails_after_a_commit_without_an_answer_leaves_it_unknown(applied: bool) -> None:
+    login: Any = Login()
+    with (
+        EmbeddedKafka(users={"user": "password"}) as kafka,
+        lv.KafkaProducer(**kafka.client_settings, sasl_mechanism=login, transactional_id="x") as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"1").result()
+        kafka.faults.disconnect("EndTxn", applied=applied)
+        login.has_password = False
+        for _ in range(2):
+            with pytest.raises(TransactionOutcomeUnknownError, match=r"there is no password.*whether it was committed is not known"):
+                producer.commit_transaction()
+        login.has_password = True
+        producer.commit_transaction()

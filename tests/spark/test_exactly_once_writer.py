@@ -521,7 +521,7 @@ def test_a_commit_that_was_fenced_after_its_answer_was_lost_is_not_taken_for_a_s
         query.run(0, [b"a"])
         kafka.faults.disconnect("EndTxn", nth=1, applied=True)
         kafka.faults.fail_next("EndTxn", ErrorCode.PRODUCER_FENCED)
-        with pytest.raises(ProducerFencedError):
+        with pytest.raises(ProducerFencedError, match="whether it was committed is not known"):
             query.run(1, [b"b"])
         query.restart()
         query.run(1, [b"b"])

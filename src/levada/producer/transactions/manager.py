@@ -15,6 +15,7 @@ from levada.base.promise import Promise
 from levada.client.network.api_versions import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
+    AuthenticationError,
     ClosedError,
     IllegalStateError,
     KafkaError,
@@ -501,6 +502,11 @@ class TransactionManager:
             answer = yield from self._coordinator.ask(requests.end(self.transactional_id, ending))
         except (TimeoutError, ClosedError) as broken_off:
             raise not_known(self._name, ending, broken_off, self._coordinator.last) from broken_off
+        except AuthenticationError as refused:
+            # A new connection was refused. An attempt over an earlier one may have been carried out.
+            if ending.commits and (is_repeated or self._coordinator.in_doubt):
+                raise not_known(self._name, ending, refused, self._coordinator.last) from refused
+            raise
         finally:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
