@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from levada.config import ProducerConfig
-from levada.errors import ConfigError
+from levada.errors import ConfigError, DataLossError
 from levada.spark.datasource import LevadaDataSource
 from levada.spark.options.option_text import UNKNOWN_OPTIONS
 from levada.spark.options.options import IGNORED_OF_GROUPS, IGNORED_OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
@@ -46,7 +47,7 @@ def test_a_batch_reads_everything_and_a_stream_begins_at_the_end() -> None:
 def test_names_arrive_in_lower_case() -> None:
     options = stream(startingoffsets="earliest", failondataloss="FALSE", maxoffsetspertrigger="500", includeheaders="true")
     assert options.starting == EARLIEST
-    assert options.on_loss is OnLoss.EARLIEST
+    assert options.on_loss is OnLoss.NOT_FAIL
     assert options.max_offsets_per_trigger == 500
     assert options.include_headers is True
 
@@ -228,17 +229,29 @@ def test_a_pattern_chooses_topics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "on_loss"),
+    ("given", "on_loss", "why"),
     [
-        ({}, OnLoss.FAIL),
-        ({"failondataloss": "false"}, OnLoss.EARLIEST),
-        ({"ondataloss": "skip"}, OnLoss.SKIP),
-        ({"ondataloss": "Earliest", "failondataloss": "false"}, OnLoss.EARLIEST),
-        ({"ondataloss": "fail", "failondataloss": "true"}, OnLoss.FAIL),
+        ({}, OnLoss.FAIL, None),
+        ({"failondataloss": "false"}, OnLoss.NOT_FAIL, "failOnDataLoss is false"),
+        ({"ondataloss": "skip"}, OnLoss.SKIP, "onDataLoss is skip"),
+        ({"ondataloss": "earliest"}, OnLoss.EARLIEST, "onDataLoss is earliest"),
+        ({"ondataloss": "Earliest", "failondataloss": "false"}, OnLoss.EARLIEST, "onDataLoss is earliest"),
+        ({"ondataloss": "fail", "failondataloss": "true"}, OnLoss.FAIL, None),
     ],
 )
-def test_what_to_do_about_lost_records(given: Any, on_loss: OnLoss) -> None:
+def test_what_to_do_about_lost_records(given: Any, on_loss: OnLoss, why: str | None, caplog: Any) -> None:
     assert stream(**given).on_loss is on_loss
+    if why is None:
+        with pytest.raises(DataLossError):
+            on_loss.report(["t-0 is gone"], logging.getLogger("levada.spark"))
+    else:
+        on_loss.report(["t-0 is gone"], logging.getLogger("levada.spark"))
+        assert f"t-0 is gone; the query continues because {why}" in caplog.messages
+
+
+def test_a_word_that_is_no_reaction_to_a_loss() -> None:
+    with pytest.raises(ConfigError, match="option 'onDataLoss': expected fail or skip or earliest, got 'false'"):
+        stream(ondataloss="false")
 
 
 def test_two_answers_about_lost_records_contradict_each_other() -> None:

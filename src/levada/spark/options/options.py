@@ -351,8 +351,9 @@ def _are_partitions(numbers: Any) -> bool:
 def _on_loss(own: Mapping[str, str]) -> OnLoss:
     fails = boolean(own, "failOnDataLoss", True)
     if "onDataLoss" not in own:
-        return OnLoss.FAIL if fails else OnLoss.EARLIEST
-    chosen = OnLoss(choice(own, "onDataLoss", [kind.value for kind in OnLoss], OnLoss.FAIL.value))
+        return OnLoss.FAIL if fails else OnLoss.NOT_FAIL
+    kinds = [kind.value for kind in OnLoss if kind is not OnLoss.NOT_FAIL]
+    chosen = OnLoss(choice(own, "onDataLoss", kinds, OnLoss.FAIL.value))
     if "failOnDataLoss" in own and fails is not (chosen is OnLoss.FAIL):
         raise ConfigError(f"options 'failOnDataLoss'={own['failOnDataLoss']} and 'onDataLoss'={chosen.value} contradict each other")
     return chosen

@@ -13,21 +13,23 @@ class OnLoss(Enum):
     """How a query reacts to a loss.
 
     FAIL stops the query. The others log a warning and continue with the records that remain. In a topic that was created again under the
-    same name, EARLIEST continues at the beginning of the new log, SKIP at its end.
+    same name, EARLIEST continues at the beginning of the new log, SKIP at its end. NOT_FAIL: like EARLIEST, chosen by failOnDataLoss.
+
+    The values are what the options say.
     """
 
     FAIL = "fail"
     SKIP = "skip"
     EARLIEST = "earliest"
+    NOT_FAIL = "false"
 
     def report(self, findings: Sequence[str], logger: logging.Logger) -> None:
         """With FAIL raise DataLossError with the findings, else log each as a warning. Without findings do nothing."""
         if findings and self is OnLoss.FAIL:
             raise data_loss(findings)
         for finding in findings:
-            logger.warning(
-                "%s; the query continues because %s", finding, "onDataLoss is skip" if self is OnLoss.SKIP else "failOnDataLoss is false"
-            )
+            option = "failOnDataLoss" if self is OnLoss.NOT_FAIL else "onDataLoss"
+            logger.warning("%s; the query continues because %s is %s", finding, option, self.value)
 
 
 def data_loss(findings: Sequence[str]) -> DataLossError:
