@@ -16,12 +16,13 @@ from committed_kit import committed, is_settled, settled
 from fork_kit import told_by_child
 from levada.base.clock import SystemClock
 from levada.errors import IllegalStateError, KafkaError
-from levada.exactly_once import ledger
+from levada.exactly_once import ledger, slots
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
 from levada.spark.sink.exactly_once import committing
 from levada.spark.sink.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
+from levada.types import TopicPartition
 from spark_sink import ROWS, Died, Query, dying
 from spark_strikes import SLOT_STEPS
 
@@ -393,28 +394,32 @@ def job(kafka: Any, topic: str, number: int, **options: str) -> Query:
     return made
 
 
-def test_a_batch_that_was_decided_is_finished_by_the_next_one_if_nobody_repeats_it(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("rows", [[b"c"], []])
+def test_a_batch_that_was_decided_is_finished_by_the_next_one_if_nobody_repeats_it(
+    kafka: Any, new_topic: Any, monkeypatch: Any, rows: list[bytes]
+) -> None:
     topic = new_topic(kafka)
     dies_before_slots_are_committed(monkeypatch, job(kafka, topic, 1), 0, [b"a"], [b"b"])
-    job(kafka, topic, 2).run(0, [b"c"])
-    assert settled(kafka, topic) == Counter([b"a", b"b", b"c"])
+    job(kafka, topic, 2).run(0, rows)
+    assert settled(kafka, topic) == Counter([b"a", b"b", *rows])
 
 
+@pytest.mark.parametrize("rows", [[b"c"], []])
 def test_rows_of_a_batch_that_nobody_repeats_are_not_lost_without_a_word(
-    embedded: Any, new_topic: Any, monkeypatch: Any, caplog: Any
+    embedded: Any, new_topic: Any, monkeypatch: Any, caplog: Any, rows: list[bytes]
 ) -> None:
     topic = new_topic(embedded)
     messages = dies_before_slots_are_committed(monkeypatch, job(embedded, topic, 1), 0, [b"a"], [b"b"])
     fence(embedded, messages[1])
     later = job(embedded, topic, 2)
-    refused = later.run_tasks(0, [[b"c"]])
+    refused = later.run_tasks(0, [rows])
     with pytest.raises(IllegalStateError, match=r"batch 1: it was decided, and .* with 1 of its 2 rows was aborted .*Repeat batch 1, or"):
         later.commit(0, refused)
     later.abort(0, refused)
     assert settled(embedded, topic) == Counter([b"a"])
-    job(embedded, topic, 2, onLostSlot="skip").run(0, [b"c"])
+    job(embedded, topic, 2, onLostSlot="skip").run(0, rows)
     assert "they are left out" in caplog.text
-    assert settled(embedded, topic) == Counter([b"a", b"c"])
+    assert settled(embedded, topic) == Counter([b"a", *rows])
 
 
 def test_the_ledger_may_move_to_another_topic_and_back_while_a_batch_is_repeated(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
@@ -516,6 +521,21 @@ def test_an_entry_that_changes_while_it_is_read_is_read_again(embedded: Any, new
         entry = Slots(admin, f"levada-{sink}").last_entry()
     assert entry is not None
     assert (entry.batch.number, len(entry.slots)) == (1, 6)
+
+
+def test_the_time_for_the_ledger_counts_for_both_of_its_requests(monkeypatch: Any) -> None:
+    now, asked = [100.0], []
+
+    def answer(*args: Any, timeout: float | None, **kwargs: Any) -> dict[Any, Any]:
+        asked.append(timeout)
+        now[0] += 3
+        return {}
+
+    monkeypatch.setattr(slots, "monotonic", lambda: now[0])
+    admin = Mock(list_consumer_group_offsets=answer)
+    assert Slots(admin, "sink").last_entry(TopicPartition("t", 0), 5.0) is None
+    assert Slots(admin, "sink").last_entry(TopicPartition("t", 0)) is None
+    assert asked == [5.0, 2.0, None, None]
 
 
 def commit_elsewhere(query: Query, number: int, messages: list[Any]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from levada.base.clock import SystemClock
@@ -81,10 +82,12 @@ class Slots:
     def _last_offset(
         self, at: TopicPartition | None, timeout_s: float | None, *, stable: bool
     ) -> tuple[TopicPartition, OffsetAndMetadata] | None:
+        begun_s = monotonic()
         found = self._admin.list_consumer_group_offsets(self._sink, require_stable=stable, timeout=timeout_s)
         if at is not None and found.get(at) is None:
             # The answer above leaves out a pending offset if it is the first offset of its partition.
-            found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=timeout_s)}
+            left_s = None if timeout_s is None else max(0.0, timeout_s - (monotonic() - begun_s))
+            found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=left_s)}
         return newest(found)
 
     def check(self, entry: Entry, *, decided: bool = False) -> None:

@@ -256,12 +256,14 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     """Whether a batch without rows has to be written into the ledger. entry: the ledger's last entry; None if it is empty.
 
     True for batch 0: if a later batch finds the ledger empty, it was lost, even if no batch before had rows. True for a batch that another
-    run has written, to finish it. True if the ledger would expire otherwise.
+    run has written, and after a batch whose slots may not be committed, to finish it. True if the ledger would expire otherwise.
     """
     if entry is None:
         return batch.number == 0
     if entry.batch.number == batch.number:
         return entry.batch.run_id != batch.run_id
+    if entry.unfinished and entry.batch.number < batch.number:
+        return True
     return _now_s() - entry.written_s > REFRESH_S
 
 
