@@ -123,7 +123,7 @@ class HandshakingTransport(PlaintextTransport):
     hosts: list[str] = []  # noqa: RUF012
 
     def __init__(self, sock: socket.socket, host: str) -> None:
-        super().__init__(sock, host)
+        super().__init__(sock)
         self.ready = False
         self.hosts.append(host)
         self._greeting = b"hello"

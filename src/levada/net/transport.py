@@ -84,7 +84,7 @@ class TransportLayer(Protocol):
 
 
 class PlaintextTransport:
-    """A plaintext TCP connection. It is always ready, and buffers nothing. host: the name of the other side; not used."""
+    """A plaintext TCP connection. It is always ready, and buffers nothing."""
 
     __slots__ = ("_socket",)
 
@@ -93,7 +93,7 @@ class PlaintextTransport:
     wants_write = False
     peer_name = ""
 
-    def __init__(self, socket: SocketLike, host: str = "") -> None:
+    def __init__(self, socket: SocketLike) -> None:
         self._socket = socket
 
     def handshake(self) -> None:
@@ -146,5 +146,5 @@ class PromptTransport(PlaintextTransport):
 
 
 def plaintext(socket: SocketLike, host: str = "") -> PlaintextTransport:
-    """Return the best plaintext transport for this system. host: the name of the other side; not used."""
-    return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket, host)
+    """Return the best plaintext transport for this system. host: not used, as only TLS needs the name."""
+    return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket)
