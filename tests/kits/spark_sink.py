@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from levada.spark import clients
 from levada.spark.datasource import LevadaDataSource
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -84,6 +85,12 @@ class Query:
 
     def run(self, number: int, *tasks: Sequence[bytes]) -> None:
         self.commit(number, self.run_tasks(number, tasks))
+
+
+def close_idle() -> None:
+    """Close the clients that tasks and commits have kept for reuse."""
+    while clients._idle:
+        clients._idle.popitem()[1].close(timeout=0)
 
 
 class Died(BaseException):

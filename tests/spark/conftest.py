@@ -38,7 +38,7 @@ SETTINGS = {
 def no_idle_clients() -> Iterator[None]:
     """After the test, close the clients that its tasks and commits have kept for reuse."""
     yield
-    from levada.spark.clients import close_idle
+    from spark_sink import close_idle
 
     close_idle()
 

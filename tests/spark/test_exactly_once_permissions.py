@@ -18,10 +18,9 @@ from guarded_kafka import ALICE, REAL_PROPERTIES, ROOT, GuardedKafka, guarded_em
 from kafka_cluster import KafkaCluster
 from levada.errors import KafkaError
 from levada.exactly_once.batch import parsed
-from levada.spark.clients import close_idle
 from levada.testing import Authority
 from spark_guide import SECTIONS
-from spark_sink import Query
+from spark_sink import Query, close_idle
 
 Op, Type = lv.AclOperation, lv.ResourceType
 _numbers = count(1)

@@ -11,7 +11,8 @@ import pytest
 
 import levada
 from levada.spark import clients
-from levada.spark.clients import MOST, close_idle
+from levada.spark.clients import MOST
+from spark_sink import close_idle
 
 
 class FakeClient:

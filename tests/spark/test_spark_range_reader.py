@@ -21,7 +21,6 @@ from levada.errors import (
     TopicRecreatedError,
     UnknownTopicOrPartitionError,
 )
-from levada.spark import clients
 from levada.spark.options.options import source_options
 from levada.spark.pyspark_versions import arrow_schema
 from levada.spark.schema import record_schema, slices
@@ -30,6 +29,7 @@ from levada.spark.source.planning import Span, TaskSpans
 from levada.spark.source.range_reader import read
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
+from spark_sink import close_idle
 
 TP = TopicPartition("t", 0)
 SCHEMA = pa.schema(
@@ -271,7 +271,7 @@ def test_what_a_reused_consumer_knew_of_the_topic_before_is_no_loss(kafka: Embed
 def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka() as kafka:
         yield kafka
-        clients.close_idle()
+        close_idle()
 
 
 def test_a_task_in_a_reused_worker_waits_for_no_fetch_of_the_one_before(kafka: EmbeddedKafka) -> None:
@@ -323,7 +323,7 @@ def test_an_open_transaction_is_told_from_a_deleted_topic(kafka44: Any, new_topi
             list(read(TaskSpans((Span(tp, 0, 1),)), record_schema(False), options))
     finally:
         producer.abort_transaction(30)
-        clients.close_idle()
+        close_idle()
 
 
 def a_timestamp_beyond_spark(kafka: EmbeddedKafka, **given: str) -> list[int]:

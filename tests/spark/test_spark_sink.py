@@ -19,7 +19,6 @@ from levada.errors import (
     TimeoutError,
     UnknownTopicOrPartitionError,
 )
-from levada.spark.clients import close_idle
 from levada.spark.options.keywords import texts
 from levada.spark.options.options import sink_options, source_options
 from levada.spark.schema import HEADERS
@@ -29,6 +28,7 @@ from levada.spark.sink.writing import StreamWriter, Written, as_records, by_topi
 from levada.spark.source.cluster import KafkaCluster
 from levada.testing import EmbeddedKafka
 from levada.types import PartitionInfo, TopicPartition
+from spark_sink import close_idle
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 TO_T = sink_options({**KAFKA, "topic": "t"})

@@ -15,6 +15,7 @@ from levada import KafkaAdmin
 from levada.spark import clients
 from levada.spark import task as spark_task
 from levada.spark.task_log import log_with_task, tell, with_task
+from spark_sink import close_idle
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
 BATCH = {"spark.jobGroup.id": "whatever"}
@@ -74,7 +75,7 @@ def test_nobody_is_told_of_brokers_that_an_idle_client_cannot_reach(
     with clients.reused_consumer({"bootstrap.servers": "127.0.0.1:1"}):
         log.warning("in a task")
     log.warning("between tasks")
-    clients.close_idle()
+    close_idle()
     lines = capsys.readouterr().err
     assert "in a task" in lines
     assert "between tasks" not in lines

@@ -188,9 +188,3 @@ def _put_back(key: Key, client: Client) -> None:
     for unwanted in surplus:
         if unwanted is not None:
             unwanted.close(timeout=0)
-
-
-def close_idle() -> None:
-    """Close every idle client."""
-    while _idle:
-        _idle.popitem()[1].close(timeout=0)
