@@ -15,7 +15,8 @@ import pytest
 import levada as lv
 from api_kit import BOTH_APIS, EVERYWHERE, api_and_broker
 from levada.errors import ConfigError, DeadLetterError, RecordDeserializationError, RecordTooLargeError
-from levada.testing import EmbeddedKafka
+from levada.registry import JSONDeserializer, JSONSerializer, RegistryError, SchemaRegistryClient
+from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from log_lines import said
 from odd_error import OddError
 
@@ -76,6 +77,34 @@ def test_F27_records_that_do_not_deserialize_are_skipped_with_a_warning(
         assert reader.position(lv.TopicPartition(topic, 0)) == len(VALUES)
     told = [line for line in said(caplog.records) if line.startswith("skipped")]
     assert [f"{topic}-0 at offset {offset}: the value's deserializer failed" in line for offset, line in zip((1, 3, 4), told, strict=True)]
+
+
+@pytest.mark.parametrize("way", ["raise", "skip", "null", "dead letters"])
+def test_a_registry_that_cannot_be_asked_makes_no_record_a_bad_one(kafka: Any, new_topic: Callable[..., str], way: str) -> None:
+    pytest.importorskip("jsonschema", reason="the extra jsonschema is not installed")
+    name, dead = new_topic(kafka), new_topic(kafka)
+    with EmbeddedRegistry() as server, SchemaRegistryClient(schema_registry_url=server.url, max_retries=0) as registry:
+        to_json = JSONSerializer[Any](registry, '{"title": "N", "type": "object"}', topic=name)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for value in (to_json({"n": 1}), b"rubbish", to_json({"n": 2})):
+                producer.send(name, value=value)
+            producer.flush()
+            on_error = dead_letter(producer, dead) if way == "dead letters" else way
+            reads = JSONDeserializer[Any](registry, validate=True)
+            registry.clear_caches()
+            with consumer(kafka, name, value_deserializer=reads, on_decode_error=on_error) as reader:
+                for status, advice in ((503, "poll again, or seek to 1"), (401, "poll again"), (404, "poll again")):
+                    server.faults.answer(status)
+                    with pytest.raises(RecordDeserializationError, match=f"at offset 0: .*; the record may be good: {advice}") as caught:
+                        polled(reader, 1)
+                    assert isinstance(caught.value.__cause__, RegistryError)
+                if way == "raise":
+                    assert polled(reader, 1)[0].value == {"n": 1}
+                    return
+                expected = [{"n": 1}, None, {"n": 2}] if way == "null" else [{"n": 1}, {"n": 2}]
+                assert [record.value for record in polled(reader, len(expected))] == expected
+    if way == "dead letters":
+        assert [letter.value for letter in written(kafka, dead)] == [b"rubbish"]
 
 
 def test_F27_records_that_do_not_deserialize_are_handed_out_as_null_with_their_bytes(kafka: Any, topic: str) -> None:

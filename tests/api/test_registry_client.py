@@ -332,7 +332,7 @@ def test_basic_credentials_come_from_the_settings_or_the_address() -> None:
             with SchemaRegistryClient(settings) as registry:
                 assert registry.get_subjects() == []
         error = failure(server.url, basic_auth_user_info="me:wrong", kind=RegistryAuthenticationError)
-        assert "set basic.auth.user.info" in str(error)
+        assert "check basic.auth.user.info" in str(error)
     assert "wrong" not in str(error)
 
 

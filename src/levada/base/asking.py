@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeGuard
 
-from levada.errors import KafkaError
+from levada.errors import ConfigError, KafkaError, SerializationError
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -53,3 +53,10 @@ def asks_registry(convert: object) -> TypeGuard[AsksRegistry]:
 
 class MustAskError(KafkaError):
     """A deserializer has to ask a schema registry, in a place that may not block. The client then repeats the work where it may."""
+
+
+def is_about_data(fault: BaseException | None) -> bool:
+    """Whether a deserializer's error says that the data are bad, and not that a schema registry could not be asked."""
+    if isinstance(fault, KafkaError) and not isinstance(fault, (SerializationError, ConfigError)):
+        return getattr(fault, "_is_about_data", False)
+    return True

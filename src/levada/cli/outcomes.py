@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import product
 from typing import Any, NamedTuple
 
+from levada.base.asking import is_about_data
 from levada.cli.exits import Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.output import OutputFormat
@@ -106,7 +107,8 @@ def advising(advice: str) -> Iterator[None]:
     try:
         yield
     except RecordDeserializationError as error:
-        error.add_note(advice)
+        if is_about_data(error.__cause__):
+            error.add_note(advice)
         raise
 
 

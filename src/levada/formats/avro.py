@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from levada.base.asking import is_about_data
 from levada.errors import ConfigError, KafkaError, SerializationError
 from levada.formats.avro_columns import AvroDecoder, steps_of
 from levada.formats.avro_conversion import conversion
@@ -178,8 +179,7 @@ class WriterSchemas:
                 return _reading(told, AvroSchema(_texts(self._registry, schema), f"schema {told}"), self._reader)
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
-            if missing.error_code == missing.status:
-                # Not an answer of a registry, but of a proxy or of another server at this address.
+            if not is_about_data(missing):
                 raise SchemaLookupError(told) from missing
             why = f"which the registry does not know ({missing.url})"
         except (ConfigError, SerializationError, RecursionError) as fault:

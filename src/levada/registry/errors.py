@@ -59,6 +59,11 @@ class RegistryAnswerError(RegistryError):
 class RegistryNotFoundError(RegistryAnswerError):
     """The subject, version, schema or setting does not exist. Register it, or correct the name, version or id."""
 
+    @property
+    def _is_about_data(self) -> bool:
+        """Whether a registry has said so. Without a code of its own it is a proxy, or another server at the address."""
+        return self.error_code != 404
+
 
 class IncompatibleSchemaError(RegistryAnswerError):
     """The schema is not compatible with the registered schemas of its subject, as the subject's compatibility level requires.
@@ -90,7 +95,7 @@ class RegistryProtocolError(RegistryError):
 
 
 ADVICE: Final[Mapping[int, str]] = {
-    401: "set basic.auth.user.info or bearer.auth.token",
+    401: "check basic.auth.user.info or bearer.auth.token",
     403: "ask for the permission for this user",
     409: "test_compatibility() returns the reasons; set_compatibility() changes the rule",
     429: "the registry limits the number of requests",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from levada.base.asking import ID_HEADERS, Convert, MustAskError, ReadsSchemaId, asks_registry
+from levada.base.asking import ID_HEADERS, Convert, MustAskError, ReadsSchemaId, asks_registry, is_about_data
 from levada.base.text import as_text
 from levada.consumer.fetch.dead_letters import AwaitsDeadLetterError
 from levada.errors import KafkaError, RecordDeserializationError
@@ -101,7 +101,7 @@ class RecordConverter:
                 done.append(given)
                 continue
             try:
-                instead = self._on_error(given, error)
+                instead = self._instead(given, error)
             except KafkaError as reason:
                 if isinstance(reason, AwaitsDeadLetterError):
                     self._look_ahead(records[at + 1 :])
@@ -117,6 +117,18 @@ class RecordConverter:
         is_wanted = self._keeps is None or self._keeps(error.record)
         if is_wanted and self._on_error(error.record, error) is not None:
             raise error
+
+    def _instead(self, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
+        onward = error.record.offset + 1
+        if not is_about_data(error.__cause__):
+            # While a registry is down, good records would be skipped, too, or become dead letters.
+            raise _with_advice(error, f"the record may be good: poll again, or seek to {onward} to skip it")
+        try:
+            return self._on_error(given, error)
+        except RecordDeserializationError as raised:
+            if raised is not error:
+                raise
+        raise _with_advice(error, f"seek to {onward} to skip the record")
 
     def _convert(self, record: AnyRecord) -> tuple[AnyRecord, RecordDeserializationError | None]:
         """Return the converted record, with None for each part that does not deserialize, and the first error."""
@@ -154,6 +166,8 @@ class RecordConverter:
             except MustAskError:
                 return
             if error is not None:
+                if not is_about_data(error.__cause__):
+                    return
                 self.foresee(error)
 
     def _not_asking(self, deserializer: Deserializer | None) -> Callable[..., Any] | None:
@@ -183,8 +197,13 @@ def _last(headers: Headers, name: str) -> bytes | None:
 
 def _failed(record: AnyRecord, part: str, fault: Exception) -> RecordDeserializationError:
     where = f"{record.topic}-{record.partition} at offset {record.offset}"
-    reason = f"{type(fault).__name__}: {as_text(fault)}"
-    text = f"{where}: the {part}'s deserializer failed: {reason}; seek to {record.offset + 1} to skip the record"
-    error = RecordDeserializationError(text, record, part)
+    error = RecordDeserializationError(f"{where}: the {part}'s deserializer failed: {type(fault).__name__}: {as_text(fault)}", record, part)
     error.__cause__ = fault
     return error
+
+
+def _with_advice(error: RecordDeserializationError, advice: str) -> RecordDeserializationError:
+    """Return the error to raise. Errors that are only logged, or given to the program with their record, have no advice."""
+    advised = RecordDeserializationError(f"{error.args[0]}; {advice}", error.record, error.part)
+    advised.__cause__ = error.__cause__
+    return advised
