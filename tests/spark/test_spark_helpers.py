@@ -15,11 +15,13 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 import levada as lv
 from levada.errors import ConfigError
+from levada.registry import Schema, SchemaRegistryClient
 from levada.spark import read_kafka, write_kafka
 from levada.spark.options.format_options import READ, SOURCE_FORMAT_OPTIONS
 from levada.spark.options.keywords import ReadFormat, ReadOptions, WriteFormat, WriteOptions, as_text, names_of, texts
 from levada.spark.options.option_text import REGISTRY
 from levada.spark.options.sink_format_options import SINK_FORMAT_OPTIONS, WRITE
+from levada.testing import EmbeddedRegistry
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=dt.UTC)
 NOON_MS = 1709208000123
@@ -159,6 +161,24 @@ def test_a_wrong_option_of_a_sink_is_told_before_the_query_starts(recorder: Any)
     with pytest.raises(ConfigError, match=r"needs a column 'value'; the rows have topic, words"):
         write_kafka(words, "a:1", stream=True)
     assert recorder.told == {}
+
+
+def test_columns_of_a_registrys_schema_are_checked_before_the_query_starts() -> None:
+    pytest.importorskip("fastavro", reason="the extra avro is not installed")
+    schema = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+    good, bad = (StructType([StructField("id", kind)]) for kind in (LongType(), StringType()))
+    with EmbeddedRegistry() as server, SchemaRegistryClient(schema_registry_url=server.url) as registry:
+        write: Any = write_kafka
+        formats = {"topic": "t", "value_format": "confluent-avro", "registry": {"schema.registry.url": server.url}}
+        for given in ({"value_avro_schema": schema}, {}):
+            frame = Recorder(value=good)
+            write(frame, "a:1", stream=True, **formats, **given)
+            assert frame.told["options"]["value.format"] == "confluent-avro"
+            with pytest.raises(ConfigError, match=r"column 'value.id' is string, but the Avro schema has long there"):
+                write(Recorder(value=bad), "a:1", **formats, **given)
+            if given:
+                assert server.requests == []
+                registry.register_schema("t-value", Schema(schema))
 
 
 def test_a_topic_may_be_given_to_the_writer_afterwards(recorder: Any) -> None:

@@ -99,16 +99,15 @@ class ConfluentAvroWriter(WriteFormat):
 
     def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
         """Raise ConfigError if a column of this type cannot be written."""
-        self._pinned.check(column, kind, named)
+        written = self.written
+        if written is None:
+            written = AvroWriter(self.schema or latest_schema(self.registry, self.subject, self.option, writes=True)[1])
+        written.check(column, kind, named)
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
-        return self._pinned.encoder(column)
-
-    @property
-    def _pinned(self) -> AvroWriter:
         assert self.written is not None, "not pinned"
-        return self.written
+        return self.written.encoder(column)
 
 
 class _Fit:

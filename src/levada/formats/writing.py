@@ -35,7 +35,7 @@ class WriteFormat(ABC):
 
     @abstractmethod
     def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
-        """Raise ConfigError if a column of this type cannot be written. Call it only on the format that pinned() returned."""
+        """Raise ConfigError if a column of this type cannot be written. Registers no schema, but may look up the latest one."""
 
     @abstractmethod
     def encoder(self, column: str) -> Encode:
