@@ -238,6 +238,7 @@ class TestAvro:
         [
             ("{", {"topic": "t"}, "cannot be read"),
             ('{"type": "record"}', {"topic": "t"}, "cannot be read"),
+            ('"shop.Money"', {"topic": "t"}, "UnknownType: shop.Money, which neither the schema nor its references define"),
             (Schema("{}", "JSON"), {"topic": "t"}, "of type JSON, not AVRO"),
             (None, {"topic": "t"}, "give a schema, or set use.latest.version"),
             (ORDER, {}, "give topic="),
@@ -504,7 +505,7 @@ class TestProtobuf:
 
     def test_another_type_of_message_is_refused(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
         types = shop()
-        with pytest.raises(SerializationError, match="expected a Order, got Note"):
+        with pytest.raises(SerializationError, match="expected Order, got Note"):
             protobuf.ProtobufSerializer(registry, types["Order"], topic="t")(types["Note"]())
         with pytest.raises(ConfigError, match="expected a class that protoc generated"):
             protobuf.ProtobufDeserializer(dict)

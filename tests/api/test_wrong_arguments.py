@@ -124,6 +124,11 @@ def test_what_is_sent_of_columns_is_named(producer: lv.KafkaProducer, name: str,
         producer.send_arrow("orders", None, **cast(Any, {"value": "payload", name: column}))
 
 
+def test_several_columns_need_a_format(producer: lv.KafkaProducer) -> None:
+    with pytest.raises(TypeError, match=r"got list\. With value_format, such as value_format='json', it may be a list of columns"):
+        producer.send_arrow("orders", None, **cast(Any, {"value": ["id", "item"]}))
+
+
 @pytest.mark.parametrize(("name", "column"), [("partition", 0), ("timestamp", ["at"]), ("value", 5)])
 def test_what_is_sent_of_columns_is_named_beside_a_format(producer: lv.KafkaProducer, name: str, column: object) -> None:
     with pytest.raises(TypeError, match=rf"topic 'orders': {name} is the name of a column of the data.*got {type(column).__name__}"):

@@ -13,6 +13,8 @@ import pytest
 
 import levada.aio
 import levada.errors
+import levada.registry
+import levada.testing
 from levada import ack_buffer
 from source_tree import ROOT
 
@@ -32,3 +34,8 @@ def test_the_reference_has_every_name(module: ModuleType) -> None:
     pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
     of_errors = {name for name in module.__all__ if hasattr(levada.errors, name)}  # One directive shows the whole module.
     assert [name for name in module.__all__ if name not in of_errors and not re.search(rf"\b{name}\b", pages)] == []
+
+
+@pytest.mark.parametrize("module", [levada, levada.aio, levada.registry, levada.testing], ids=lambda module: module.__name__)
+def test_editors_and_help_find_every_name(module: ModuleType) -> None:
+    assert set(module.__all__) <= set(dir(module))

@@ -56,3 +56,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise no_such_name(__name__, name)
     return getattr(import_undisturbed(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

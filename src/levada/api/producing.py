@@ -571,9 +571,12 @@ class Producing:
 def _check_column_names(call: str, topic: str, columns: Mapping[str, str | Sequence[str] | None]) -> None:
     for name, column in columns.items():
         if column is not None and not isinstance(column, str):
+            advice = f"Add what it should hold to the data, as in table.append_column({name!r}, [values])"
+            if isinstance(column, (list, tuple)) and name != "headers" and call == "send_arrow()":
+                advice = f"With {name}_format, such as {name}_format='json', it may be a list of columns"
             raise TypeError(
                 f"{call} to topic {topic!r}: {name} is the name of a column of the data, as in value='payload'; got "
-                f"{type(column).__name__}. Add what it should hold to the data, as in table.append_column({name!r}, [values])"
+                f"{type(column).__name__}. {advice}"
             )
     if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
         raise ValueError(

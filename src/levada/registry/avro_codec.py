@@ -351,4 +351,6 @@ def with_length(data: bytes) -> bytes:
 def told(fault: Exception) -> str:
     """Return the class and the text of an error of fastavro. The text alone is often empty, or only the name of a key."""
     text = as_text(fault)
+    if isinstance(fault, fastavro.schema.UnknownType):
+        text += ", which neither the schema nor its references define"
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__

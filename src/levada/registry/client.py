@@ -296,7 +296,8 @@ class SchemaRegistryClient:
                 step = steps.send(outcome)
             except StopIteration as done:
                 url, answer = done.value
-                return read_answer(request, answer, f"{url}{request.path}")
+                break
+        return read_answer(request, answer, f"{url}{request.path}")
 
 
 def _cannot_follow(reference: SchemaReference, what: str) -> RegistryProtocolError:

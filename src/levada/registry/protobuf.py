@@ -102,7 +102,7 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         if value is None:
             return None
         if not isinstance(value, self._type):
-            raise SerializationError(f"expected a {self._type.__name__}, got {type(value).__name__}")
+            raise SerializationError(f"expected {self._type.__name__}, got {type(value).__name__}")
         try:
             data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
         except EncodeError as fault:
