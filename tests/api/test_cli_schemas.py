@@ -6,9 +6,12 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow.parquet as pq
 import pytest
@@ -141,6 +144,43 @@ def test_what_consume_prints_produce_reads(
     levada("produce", second, "-f", "json", "-s", kind, stdin=printed)
     again = levada("consume", second, "-e", "-s", kind, "-J").json_lines()
     assert [(one["key"], one["value"]) for one in again] == [(order, order) for order in ORDERS]
+
+
+def test_what_consume_prints_of_avros_types_produce_reads(
+    kafka: Any, new_topic: NewTopic, registry: SchemaRegistryClient, levada: Levada, failing: Levada
+) -> None:
+    pytest.importorskip("fastavro", reason="the extra avro is not installed")
+    from levada.registry import AvroSerializer
+
+    logical = {
+        "price": ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, Decimal("1.20")),
+        "at": ({"type": "long", "logicalType": "timestamp-micros"}, datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        "local": ({"type": "long", "logicalType": "local-timestamp-millis"}, datetime(2026, 1, 2, 3, 4, 5)),
+        "day": ({"type": "int", "logicalType": "date"}, date(2026, 1, 2)),
+        "hour": ({"type": "int", "logicalType": "time-millis"}, time(3, 4, 5)),
+        "id": ({"type": "string", "logicalType": "uuid"}, UUID(int=7)),
+        "text": ("bytes", b"text"),
+        "raw": ("bytes", b"\xff\x00"),
+        "ratio": ("double", float("inf")),
+        "maybe": (["null", {"type": "int", "logicalType": "date"}], date(2026, 1, 2)),
+        "either": (["null", {"type": "long", "logicalType": "timestamp-millis"}, "string"], "2026"),
+        "items": ({"type": "array", "items": {"type": "map", "values": "bytes"}}, [{"a": b"\xfe"}]),
+    }
+    fields = [{"name": name, "type": kind} for name, (kind, _) in logical.items()]
+    schema = json.dumps({"type": "record", "name": "All", "fields": [*fields, {"name": "next", "type": ["null", "All"], "default": None}]})
+    first, second = new_topic(kafka), new_topic(kafka)
+    value = {name: found for name, (_, found) in logical.items()}
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(first, AvroSerializer[Any](registry, schema, topic=first)({**value, "next": {**value, "next": None}}))
+    registry.register_schema(f"{second}-value", Schema(schema, AVRO))
+
+    printed = levada("consume", first, "-e", "-s", "value=avro", "-J").out
+    levada("produce", second, "-f", "json", "-s", "value=avro", stdin=printed)
+    (before,), (after,) = (lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers) for topic in (first, second))
+    assert after.value == before.value
+
+    wrong = failing("produce", second, "-s", "value=avro", stdin=json.dumps({**json.loads(printed)["value"], "day": "today"}).encode())
+    assert (wrong.code, "day: 'today' is no date" in wrong.err) == (Exit.FAILED, True), wrong.err
 
 
 def test_messages_of_protobuf_as_others_write_them(kafka: Any, new_topic: NewTopic, registry: SchemaRegistryClient, levada: Levada) -> None:

@@ -55,12 +55,13 @@ OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", 
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",
+    "levada.registry.avro_json",
     "levada.registry.protobuf_json",
     "levada.consumer.scan.bounds",
     "levada.broker.foreground",
     *(f"levada.exactly_once.{module}" for module in ("batch", "ledger", "slots")),
 }
-"""Public names, Protobuf as JSON, how a time is written, the broker as a program, and what Spark's exactly-once sinks have open."""
+"""Public names, Avro and Protobuf as JSON, how a time is written, the broker as a program, what Spark's exactly-once sinks have open."""
 READING_LOGS = ("levada.cli.log_dump", "levada.cli.doctor.probe")
 """Modules of the command line that show bytes as they are: in logs, and what listeners answer. They know protocol and record."""
 PUBLIC = {"levada", *(f"levada.sync.{room}" for room in ("producer", "consumer", "admin", "scan"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -16,6 +17,8 @@ from levada.base.text import HARMFUL, visible
 from levada.cli.tables import as_wide_as_needed, of_one_result, within
 from levada.cli.text import in_one_line, yaml_text
 
+BASE64 = "base64"
+
 
 class OutputFormat(StrEnum):
     """The output formats of results."""
@@ -28,9 +31,10 @@ class OutputFormat(StrEnum):
 def plain(value: Any) -> Any:
     """Convert a result to types that JSON and YAML have.
 
-    Named tuples and dataclasses become mappings; sets, tuples and other iterables become lists. Bytes become text; dates and times become
-    ISO 8601; UUIDs, decimals, durations and errors become their texts. Enum members become their values if these are text, else their
-    names. Keys of mappings become text: `topic-0` for a TopicPartition. Raises TypeError for any other type.
+    Named tuples and dataclasses become mappings; sets, tuples and other iterables become lists. Bytes become text, or {"base64": ...} if
+    they are not UTF-8; dates and times become ISO 8601; UUIDs, decimals, durations and errors become their texts. Enum members become their
+    values if these are text, else their names. Keys of mappings become text: `topic-0` for a TopicPartition. Raises TypeError for any other
+    type.
     """
     if value is None or isinstance(value, bool | float) or type(value) in (int, str):
         return value
@@ -45,7 +49,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_key(key): plain(item) for key, item in value.items()}
     if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {BASE64: base64.b64encode(value).decode()}
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, UUID | BaseException | Decimal | timedelta):

@@ -79,7 +79,7 @@ class AvroSerializer(ObjectSerializer[T]):
 
     def _compile(self, frame: Frame, schema: Schema) -> Write:
         names: dict[str, Any] = {}
-        parsed = _parse(self._registry, schema, names)
+        parsed = parsed_schema(self._registry, schema, names)
         before = frame.before
         tags, full_names = self._tags, {name.rpartition(".")[2]: name for name in names}
         if is_plain_bytes(parsed):
@@ -152,9 +152,9 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
             raise SerializationError(f"schema {name} is of type {writer_schema.schema_type}, not AVRO")
         refuse_rules_on_reading(writer_schema.rule_set, name)
         names: dict[str, Any] = {}
-        writer = _parse(self._registry, writer_schema, names)
+        writer = parsed_schema(self._registry, writer_schema, names)
         if self._reader is not None and self._reader_parsed is None:
-            self._reader_parsed = _parse(self._registry, self._reader)
+            self._reader_parsed = parsed_schema(self._registry, self._reader)
         reader = self._reader_parsed
         is_plain = is_plain_bytes(writer)
         if is_plain and (reader is None or is_plain_bytes(reader)):
@@ -197,7 +197,7 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
     return own
 
 
-def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any] | None = None) -> Parsed:
+def parsed_schema(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any] | None = None) -> Parsed:
     """Parse a schema after the schemas that it references. names: the named types of all these schemas are added to this dict."""
     try:
         used = registry.get_referenced_schemas(schema).values()

@@ -115,6 +115,11 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
     return out.getvalue()
 
 
+def fits(value: Any, parsed: Parsed) -> bool:
+    """Whether a value can be written by a schema."""
+    return bool(fastavro.validate(value, parsed, raise_errors=False))
+
+
 class ValueReader:
     """Reads values that were written with one schema.
 

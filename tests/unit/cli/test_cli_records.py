@@ -23,7 +23,7 @@ from levada.cli.commands.consume import record_filter
 from levada.cli.commands.perf import percentiles
 from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
-from levada.cli.output import json_text
+from levada.cli.output import json_text, plain
 from levada.cli.records import json_records
 from levada.cli.records.columns import columns_of_lines, rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
@@ -81,7 +81,7 @@ def test_times_within_lists_and_structs_are_milliseconds_too(ms: int | None, uni
 def as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [{name: as_json(one) for name, one in header.items()} for header in value]
-    return json_records.from_bytes(value)
+    return plain(value)
 
 
 # Templates

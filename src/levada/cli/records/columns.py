@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from levada.cli.exits import CommandError
-from levada.cli.output import json_strings, json_text
+from levada.cli.output import json_strings, json_text, plain
 from levada.cli.records.input_records import InputError, Nulls, no_key
-from levada.cli.records.json_records import from_bytes
 
 STDIN = "-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +21,7 @@ _ARROW_FILE = b"ARROW1"
 def rows_as_json(batch: Any, end: str = "") -> Any:
     """Return an array with each row as a JSON object, followed by `end`; an empty array if there are no columns.
 
-    Timestamps become milliseconds since the epoch; one without a time zone counts as UTC. Bytes become what from_bytes() returns. Dates and
+    Timestamps become milliseconds since the epoch; one without a time zone counts as UTC. Bytes become what plain() returns. Dates and
     times of day become ISO 8601.
     """
     import pyarrow as pa
@@ -61,7 +60,7 @@ def _as_json_texts(column: Any) -> Any:
             return _quoted(column.cast(text))
         except pa.ArrowInvalid:
             # Not all of it is UTF-8.
-            return pa.array([json_text(from_bytes(value)) for value in column.to_pylist()], text)
+            return pa.array([json_text(plain(value)) for value in column.to_pylist()], text)
     if pa.types.is_list(kind) and not column.null_count and not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
         return pa.repeat(pa.scalar("[]", text), len(column))
     return pa.array([json_text(_as_json(value)) for value in column.to_pylist()], text)
@@ -94,7 +93,7 @@ def _as_json(value: Any) -> Any:
         return {str(name): _as_json(one) for name, one in value.items()}
     if isinstance(value, datetime):
         return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
-    return [_as_json(one) for one in value] if isinstance(value, list) else from_bytes(value)
+    return [_as_json(one) for one in value] if isinstance(value, list) else plain(value)
 
 
 _FILES = "parquet and Arrow files"

@@ -18,10 +18,9 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from levada.base.text import did_you_mean
-from levada.cli.output import json_text, plain
+from levada.cli.output import BASE64, json_text, plain
 from levada.types import AnyRecord, Headers
 
-BASE64 = "base64"
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _FIELDS = frozenset(FIELDS)
 
@@ -38,20 +37,10 @@ def fields_of(record: AnyRecord) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": from_bytes(record.key),
-        "value": from_bytes(record.value),
-        "headers": [{"key": name, "value": from_bytes(value)} for name, value in record.headers],
+        "key": plain(record.key),
+        "value": plain(record.value),
+        "headers": [{"key": name, "value": plain(value)} for name, value in record.headers],
     }
-
-
-def from_bytes(value: Any) -> Any:
-    """Return a key or value as JSON data: bytes as text, or as {"base64": ...} if they are not UTF-8; any other value by plain()."""
-    if not isinstance(value, bytes):
-        return plain(value)
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {BASE64: base64.b64encode(value).decode()}
 
 
 def to_bytes(value: Any) -> bytes | None:

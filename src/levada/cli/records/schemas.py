@@ -91,9 +91,9 @@ def _serializer(kind: str, topic: str, part: str, registry: RegistryOf) -> Calla
 
         return JSONSerializer(registry(), **newest)
     if kind == "avro":
-        from levada.registry import AvroSerializer
+        from levada.registry.avro_json import AvroJsonSerializer
 
-        return AvroSerializer(registry(), **newest)
+        return AvroJsonSerializer(registry(), **newest)
     from levada.registry.protobuf_json import protobuf_serializer
 
     return protobuf_serializer(registry(), f"{topic}-{part}")
