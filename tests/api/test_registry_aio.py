@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import threading
@@ -246,6 +247,28 @@ def test_a_failed_question_fails_every_send_that_waits_and_is_asked_again(
         return await read(kafka)
 
     assert run(main()) == ["sent"]
+
+
+def test_an_error_after_the_last_waiting_task_was_cancelled_is_not_logged(
+    kafka: EmbeddedKafka, server: HeldRegistry, registry: SchemaRegistryClient
+) -> None:
+    async def main() -> list[Any]:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        async with producer(kafka, JSONSerializer(registry, SCHEMA, topic="orders")) as sends:
+            server.faults.answer(503)
+            asked = server.hold()
+            sending = asyncio.create_task(sends.send("orders", value=1))
+            await asked.wait()
+            sending.cancel()
+            await asyncio.wait([sending])
+            server.release()
+        await asyncio.get_running_loop().shutdown_default_executor()
+        await asyncio.sleep(0)  # The question's future ends in the loop.
+        gc.collect()
+        return told
+
+    assert run(main()) == []
 
 
 def test_a_latest_version_that_is_not_cached_is_asked_for_each_record_beside_the_loop(kafka: EmbeddedKafka, server: HeldRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, TypeAlias
 
 from levada.base.asking import AsksRegistry, Convert, asks_registry
@@ -53,11 +54,16 @@ class Asking:
         question = self._questions.get(serializer)
         if question is None:
             question = self._questions[serializer] = self._loop.run_in_executor(None, serializer._find, data)
-            question.add_done_callback(lambda _: self._questions.pop(serializer))
+            question.add_done_callback(partial(self._end, serializer))
         try:
             return await asyncio.shield(question)
         except Exception as error:
             return _raising(error)
+
+    def _end(self, serializer: AsksRegistry, question: asyncio.Future[Convert]) -> None:
+        del self._questions[serializer]
+        if not question.cancelled():
+            question.exception()  # If all tasks that waited were cancelled, asyncio would log that nobody has looked at it.
 
 
 def _raising(error: Exception) -> Serializer:
