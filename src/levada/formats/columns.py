@@ -112,7 +112,9 @@ class ValueDecoder:
                 found = self._decoders[side].decode(self._values(side, batch))
             except SchemaLookupError as failed:
                 cause = failed.__cause__
-                raise _error(batch, side, failed.row, f"its {side} has schema {failed.schema}, {cause}") from cause
+                raise _error(
+                    batch, side, failed.row, f"its {side} has schema {failed.schema}, which could not be looked up: {cause}"
+                ) from cause
             if found.fault is not None and self._typed.mode is Mode.FAILFAST:
                 reason = f"the {side} is {found.fault.reason}; mode=PERMISSIVE returns the fields that can be read"
                 raise _error(batch, side, found.fault.row, reason)

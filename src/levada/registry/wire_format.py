@@ -67,7 +67,9 @@ def locate(data: bytes, header: bytes | None = None) -> tuple[SchemaKey, int]:
 
 def _no_id(data: bytes) -> SerializationError:
     if len(data) < HEADER_SIZE:
-        return SerializationError(f"{len(data)} bytes are too few for a schema id: was it written by a serializer of a schema registry?")
+        return SerializationError(
+            f"its length is {len(data)}, too short for a schema id: was it written by a serializer of a schema registry?"
+        )
     return SerializationError(
         f"it begins with {bytes(data[:HEADER_SIZE])!r}, not with a zero byte and a schema id: "
         "was it written by a serializer of a schema registry, with the id before the data?"

@@ -43,8 +43,8 @@ def test_what_was_written_is_read(data: bytes, version_id: UUID, compress: bool)
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "0 bytes are too few for Glue's header of 18"),
-        (PLAIN[: HEADER_SIZE - 1], "17 bytes are too few for Glue's header of 18"),
+        (b"", "its length is 0, too short for Glue's header of 18"),
+        (PLAIN[: HEADER_SIZE - 1], "its length is 17, too short for Glue's header of 18"),
         (b"{" * HEADER_SIZE, "it begins with b'{{', not with the byte 3: was it written by a serializer of Glue?"),
         (header(1) + JSON, "was it written by Confluent's serializer? Read it with AvroDeserializer, "),
         (b"\x01" + ID.bytes + JSON, "was it written by Confluent's serializer?"),

@@ -16,7 +16,7 @@ def test_an_id_is_four_bytes_after_a_zero() -> None:
     assert schema_id_of(b"\x00\x00\x00\x01\x00rest") == 256
 
 
-@pytest.mark.parametrize(("data", "says"), [(b"", "too few"), (b"\x00\x00\x00\x01", "too few"), (b'{"a": 1}', "was it written by")])
+@pytest.mark.parametrize(("data", "says"), [(b"", "too short"), (b"\x00\x00\x00\x01", "too short"), (b'{"a": 1}', "was it written by")])
 def test_other_bytes_are_refused(data: bytes, says: str) -> None:
     with pytest.raises(SerializationError, match=says):
         schema_id_of(data)

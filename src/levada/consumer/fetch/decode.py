@@ -52,7 +52,7 @@ class RecordConverter:
     run_handlers: called before each record, to run waiting signal handlers. They must not run within a deserializer, because an exception
     of a handler would look like an error of the record. on_error: handles a record that does not deserialize. foresee: while a record waits
     for its dead letter, called for each later record that does not deserialize, so that all dead letters are written at once. keeps:
-    selects the records to return; None returns all. Other records are not deserialized.
+    selects the records to return; None returns all. Other records are not deserialized. seeks: whether the program can seek past a record.
     """
 
     def __init__(
@@ -63,6 +63,8 @@ class RecordConverter:
         on_error: OnDecodeError = raise_error,
         foresee: Callable[[RecordDeserializationError], object] = lambda error: None,
         keeps: Callable[[AnyRecord], bool] | None = None,
+        *,
+        seeks: bool = True,
     ) -> None:
         self._key = self._not_asking(key_deserializer)
         self._value = self._not_asking(value_deserializer)
@@ -75,6 +77,7 @@ class RecordConverter:
         self._on_error = on_error
         self.foresee = foresee
         self._keeps = keeps
+        self._seeks = seeks
         self.may_ask = False
         """Whether deserializers may ask a schema registry now, and so block."""
 
@@ -119,14 +122,15 @@ class RecordConverter:
             raise error
 
     def _instead(self, given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
-        onward = error.record.offset + 1
+        onward = error.record.offset + 1 if self._seeks else None
         if not is_about_data(error.__cause__):
             # While a registry is down, good records would be skipped, too, or become dead letters.
-            raise _with_advice(error, f"the record may be good: poll again, or seek to {onward} to skip it")
+            again = "the record may be good: poll again"
+            raise _with_advice(error, again if onward is None else f"{again}, or seek to {onward} to skip it")
         try:
             return self._on_error(given, error)
         except RecordDeserializationError as raised:
-            if raised is not error:
+            if raised is not error or onward is None:
                 raise
         raise _with_advice(error, f"seek to {onward} to skip the record")
 

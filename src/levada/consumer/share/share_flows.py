@@ -86,7 +86,7 @@ class ShareFlows(Waking[ShareConsumerCore]):
                 passed(error.record)
             return instead
 
-        converter = RecordConverter(settings.key_deserializer, settings.value_deserializer, self._host.run_handlers, noted)
+        converter = RecordConverter(settings.key_deserializer, settings.value_deserializer, self._host.run_handlers, noted, seeks=False)
         converter.may_ask = self._may_ask
         return converter
 

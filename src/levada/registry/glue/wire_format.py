@@ -75,5 +75,5 @@ def _why_not(data: bytes) -> str:
             "Read it with AvroDeserializer, JSONDeserializer or ProtobufDeserializer, or make one of them the secondary_deserializer"
         )
     if len(data) < HEADER_SIZE:
-        return f"{len(data)} bytes are too few for Glue's header of {HEADER_SIZE}: was it written by a serializer of Glue?"
+        return f"its length is {len(data)}, too short for Glue's header of {HEADER_SIZE}: was it written by a serializer of Glue?"
     return f"it begins with {bytes(data[:2])!r}, not with the byte {VERSION}: was it written by a serializer of Glue?"
