@@ -255,6 +255,61 @@ def test_records_that_were_fetched_but_not_handed_out_come_after_a_pause_and_a_s
         assert unknown.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
+@pytest.mark.parametrize(("reset", "offsets"), [("earliest", [0, 1]), ("smallest", [0, 1]), ("latest", [])])
+def test_a_seek_without_an_offset_goes_where_auto_offset_reset_says(
+    kafka: EmbeddedKafka, topic: str, reset: str, offsets: list[int]
+) -> None:
+    with consumer_of(kafka, topic, enable_auto_commit=False, auto_offset_reset=reset) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 5)])
+        consumer.commit(read(consumer, 3)[0], asynchronous=False)
+        consumer.seek(TopicPartition(topic, 0))
+        found = read(consumer, 2) if offsets else consumer.consume(1, 0.3)
+        assert [message.offset() for message in found] == offsets
+
+
+def test_a_seek_without_an_offset_fails_if_auto_offset_reset_names_no_end(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic, auto_offset_reset="error") as consumer:
+        consumer.assign([TopicPartition(topic, 0, 5)])
+        read(consumer, 3)
+        with pytest.raises(KafkaException) as no_end:
+            consumer.seek(TopicPartition(topic, 0))
+        assert no_end.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
+        assert [message.offset() for message in read(consumer, 1)] == [8]
+
+
+@pytest.mark.parametrize("subscribed", [False, True])
+@pytest.mark.parametrize(("auto", "next_offset"), [(False, 0), (True, 3)])
+def test_partitions_that_are_assigned_again_go_on_at_the_committed_offset(
+    kafka: EmbeddedKafka, topic: str, subscribed: bool, auto: bool, next_offset: int
+) -> None:
+    with consumer_of(kafka, topic, enable_auto_commit=auto) as consumer:
+        if subscribed:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, 0)])
+        read(consumer, 3)
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [message.offset() for message in read(consumer, 2)] == [next_offset, next_offset + 1]
+
+
+def test_assign_commits_what_is_stored(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        read(consumer, 3)
+        consumer.assign([TopicPartition(topic, 0, 9)])
+        assert committed(kafka, topic, topic) == 3
+
+
+def test_unsubscribe_keeps_the_partitions_of_assign(kafka: EmbeddedKafka, topic: str) -> None:
+    with consumer_of(kafka, topic) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        read(consumer, 3)
+        consumer.unsubscribe()
+        assert consumer.assignment() == [TopicPartition(topic, 0)]
+        assert [message.offset() for message in read(consumer, 1)] == [3]
+    assert committed(kafka, topic, topic) == 4
+
+
 def test_the_end_of_a_partition_is_told_once_and_not_after_a_seek(kafka: EmbeddedKafka, topic: str) -> None:
     with consumer_of(kafka, topic, enable_partition_eof=True) as consumer:
         consumer.assign([TopicPartition(topic, 0, 18)])

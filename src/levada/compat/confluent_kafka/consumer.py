@@ -30,7 +30,6 @@ from levada.compat.confluent_kafka.message import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
-    OFFSET_STORED,
     TIMESTAMP_NOT_AVAILABLE,
     Message,
     TopicPartition,
@@ -56,6 +55,10 @@ _CLOSE_S = 20.0
 _LEAVE_S = 5.0
 """The most seconds that close() takes without offsets to commit, as librdkafka's."""
 _FOREVER_S = 10.0**8
+_RESETS = {
+    **dict.fromkeys(("earliest", "smallest", "beginning"), OFFSET_BEGINNING),
+    **dict.fromkeys(("latest", "largest", "end"), OFFSET_END),
+}
 
 
 @lacks(CONSUMER)
@@ -88,6 +91,7 @@ class Consumer:
         self._last_error = ""
         self._called_s = self._committed_s = monotonic()
         self._commits_under_way = 0
+        self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
         self._commit_s = min(int(settings.get("session.timeout.ms", 45_000)) / 1000, _CLOSE_S)
         self._close_by_s: float | None = None
         self._closed = False
@@ -131,15 +135,17 @@ class Consumer:
             self._subscribed = True
 
     def unsubscribe(self) -> None:
-        """Leave the group, or give up the partitions of assign(), and read nothing."""
+        """Leave the group, and read nothing. It has no effect on partitions of assign(); unassign() gives them up."""
         with self._call(), raising_kafka_exceptions("Failed to unsubscribe"):
+            if not self._subscribed:
+                return
             self._client.unsubscribe()
             self._subscribed = False
             self._forget(list(self._assigned))
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Read exactly these partitions, each from its offset. OFFSET_STORED stands for the committed offset, and so does OFFSET_INVALID,
-        the default, for partitions that are newly assigned.
+        the default. With enable.auto.commit, what is stored is committed before.
 
         For a subscribed consumer they have to be partitions that the group has assigned to it: the call chooses where they begin, and which
         are left out. Raises KafkaException for other partitions.
@@ -149,9 +155,8 @@ class Consumer:
             if self._subscribed:
                 self._choose(offsets, list(self._assigned) if self._rebalancing is None else self._rebalancing)
                 return
-            gone = [tp for tp in self._assigned if tp not in offsets]
-            self._commit_before_leaving(gone)
-            self._forget(gone)
+            self._commit_before_leaving(list(self._assigned))
+            self._forget([tp for tp in self._assigned if tp not in offsets])
             self._assign(offsets)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -205,14 +210,21 @@ class Consumer:
             self._paused.difference_update(resumed)
 
     def seek(self, partition: TopicPartition) -> None:
-        """Continue to read a partition at its offset. Raises KafkaException if it is not assigned."""
+        """Continue to read a partition at its offset. OFFSET_INVALID, the default, stands for the end of the log that auto.offset.reset
+        names. Raises KafkaException if the partition is not assigned, or if auto.offset.reset names no end.
+        """
         with self._call():
             if place(partition) not in self._assigned:
                 code = ErrorCodes._STATE if self._assigned else ErrorCodes._UNKNOWN_PARTITION
                 raise exception(
                     code, f"Failed to seek to offset {partition.offset}: {partition.topic} [{partition.partition}] is not assigned"
                 )
-            self._seek_all(_offsets([partition]))
+            offset = checked_offset(partition)
+            if offset == OFFSET_INVALID:
+                if self._reset not in _RESETS:
+                    raise exception(ErrorCodes._AUTO_OFFSET_RESET, f"Failed to seek to offset {offset}: auto.offset.reset={self._reset}")
+                offset = _RESETS[self._reset]
+            self._seek_all({place(partition): offset})
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the position after the last message that the program got, per partition; OFFSET_INVALID before the first."""
@@ -246,11 +258,11 @@ class Consumer:
         self._check_open()
         self._serve()
         if len(found) < num_messages:
-            self._fill(waits_s, num_messages - len(found))
+            self._fill(waits_s)
         while len(found) < num_messages and (message := self._next()) is not None:
             found.append(message)
 
-    def _fill(self, waits_s: float, wanted: int) -> None:
+    def _fill(self, waits_s: float) -> None:
         """Commit automatically if it is time. Poll levada's consumer if no records or errors wait, or if its last poll is too long ago; add
         its records, its errors and the ends of partitions to what waits.
         """
@@ -528,6 +540,7 @@ class Consumer:
         """
         if any(tp not in self._assigned for tp in offsets):
             raise exception(ErrorCodes._STATE, "The group has not assigned these partitions; call unsubscribe() before assign()")
+        self._commit_before_leaving([*offsets, *given])
         self._store.forget(offsets)
         self._seek_all(offsets)
         self._leave_out([tp for tp in given if tp not in offsets and tp in self._assigned])
@@ -570,7 +583,8 @@ class Consumer:
                 self._client.seek_to_beginning([tp])
             elif offset == OFFSET_END:
                 self._client.seek_to_end([tp])
-            elif offset == OFFSET_STORED and self._rebalancing is None:
+            elif tp not in (self._rebalancing or ()):
+                # OFFSET_STORED or OFFSET_INVALID. Within on_assign, levada begins at the committed offset by itself.
                 self._client.seek_to_committed([tp])
         # Errors of a position have paused its partition.
         self._client.resume([tp for tp in known if tp not in self._paused])
