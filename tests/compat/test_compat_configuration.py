@@ -115,8 +115,21 @@ def test_what_cannot_be_honoured_is_refused_by_name(name: str, value: Any) -> No
     assert name in refused.value.args[0].str()
 
 
+@pytest.mark.parametrize("config", [None, "", "principal=user"])
+def test_oauth_cb_gets_the_value_of_its_setting(config: str | None) -> None:
+    given: list[str | None] = []
+
+    def token(config: str | None) -> tuple[str, float]:
+        given.append(config)
+        return "token", 1e10
+
+    settings = producer(oauth_cb=token, sasl_oauthbearer_config=config)
+    assert settings["sasl.oauth.token.provider"]().value == "token"
+    assert (given, "sasl.oauthbearer.config" in settings) == ([config], False)
+
+
 def test_callbacks_have_to_be_callable() -> None:
-    for name in ("error_cb", "stats_cb", "on_delivery"):
+    for name in ("error_cb", "stats_cb", "on_delivery", "oauth_cb"):
         with pytest.raises(TypeError, match=name):
             ours.Producer({**SERVERS, name: 5})
     with pytest.raises(TypeError, match="configuration dict"):

@@ -77,6 +77,11 @@ def main() -> None:
     consumer.close()
     moved = ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 4), TopicPartition(name, 1, 3)])
     print("moved:", [at.error for at in admin.alter_consumer_group_offsets([moved])[name].result(20).topic_partitions])
+    for partitions in ([TopicPartition(name, 0, 4), TopicPartition(name, 1)], []):
+        try:
+            admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, partitions)])
+        except ValueError as error:
+            print("not moved:", error)
     offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(20)
     print("offsets:", sorted((at.partition, at.offset) for at in offsets.topic_partitions))
     listed = admin.list_consumer_groups().result(20)

@@ -138,8 +138,6 @@ _ONLY_LEVADAS: Final = frozenset(
 )
 """Settings of levada that are refused, because they would change what this package promises."""
 
-_CALLBACKS: Final = ("error.cb", "stats.cb", "on.delivery", "on.commit", "oauth.cb")
-
 _CONNECTION: Final = (
     "bootstrap.",
     "broker.version.",
@@ -263,6 +261,8 @@ def _own(given: Settings, kinds: Mapping[str, tuple[Any, Callable[[str, Any], An
 
 def _converted(given: Settings, conversions: Mapping[str, Callable[[str, Any], Settings]]) -> Settings:
     settings: Settings = {}
+    if "oauth.cb" in given:
+        settings |= _tokens(given.pop("oauth.cb"), given.pop("sasl.oauthbearer.config", None))
     for name, value in given.items():
         if name not in NO_EFFECT:
             settings |= conversions[name](name, value) if name in conversions else {name: value}
@@ -362,15 +362,15 @@ _CONSUMER_OWN: Final[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
 """In these three tables: the settings that this package acts on, each with its default and the function that reads a value."""
 
 
-def _tokens(name: str, callback: Any) -> Settings:
+def _tokens(callback: Any, config: Any) -> Settings:
     """Return levada's setting for oauth_cb, a function that returns (token, expiry time in seconds since the epoch), and optionally a
-    principal, which has no effect, and extensions. It is called with "".
+    principal, which has no effect, and extensions. config: its argument, the value of sasl.oauthbearer.config, or None.
     """
     if not callable(callback):
         raise TypeError("expected oauth_cb property as a callable function")
 
     def provide() -> OAuthToken:
-        token, expires_at, *more = callback("")
+        token, expires_at, *more = callback(config)
         return OAuthToken(token, expires_at, more[1] if len(more) > 1 else {})
 
     return {"sasl.oauth.token.provider": provide}
@@ -413,7 +413,6 @@ _COMMON_CONVERTED: Final[dict[str, Callable[[str, Any], Settings]]] = {
     "broker.address.family": _only("any", "levada tries every address of a name"),
     "broker.version.fallback": _fallback,
     "connections.max.idle.ms": _or_never,
-    "oauth.cb": _tokens,
     "socket.receive.buffer.bytes": _system_sized,
     "socket.send.buffer.bytes": _system_sized,
     "socket.timeout.ms": _times(1, "request.timeout.ms"),

@@ -275,10 +275,14 @@ class AdminClient:
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """Commit offsets for a group without members; return a future for the group of the request, which has exactly one.
 
-        The partitions of its result have an error or None. Partitions without an offset are ignored, and have None.
+        The partitions of its result have an error or None. Raises ValueError if there are no partitions, or one has no offset.
         """
         request = _one_group(alter_consumer_group_offsets_request)
-        group_id, wanted = request.group_id, request.topic_partitions or []
+        group_id, wanted = request.group_id, request.topic_partitions
+        if not wanted:
+            raise ValueError("'topic_partitions' cannot be empty")
+        if any(partition.offset < 0 for partition in wanted):
+            raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
         limit = _limit(request_timeout)
 
         def call() -> Outcomes:
