@@ -111,10 +111,10 @@ def _eight(number: int, data: bytes) -> bytes:
 
 
 def decode(data: Bytes) -> Payload:
-    """Decode the gauges and sums in MetricsData of any client. Raises ProtocolError if `data` is cut short or is not protobuf.
+    """Decode the gauges and sums in MetricsData of any client. Raises ProtocolError if `data` is cut short or is not MetricsData.
 
-    time_ms is that of the newest point (0 without points), temporality that of the first sum (CUMULATIVE without sums), and resource has
-    the attributes of all ResourceMetrics.
+    time_ms is that of the newest point (0 without points), temporality that of the first sum (CUMULATIVE without sums, and if it is not
+    specified), and resource has the attributes of all ResourceMetrics.
     """
     points: list[Point] = []
     resource: dict[str, str] = {}
@@ -128,8 +128,10 @@ def decode(data: Bytes) -> Payload:
                     points.append(point)
                     times_ms.append(time_ms)
                     temporalities += [temporality] if point.is_sum else []
-    first = Temporality(temporalities[0]) if temporalities else Temporality.CUMULATIVE
-    return Payload(points, max(times_ms), first, tuple(resource.items()))
+    first = (temporalities[0] if temporalities else 0) or Temporality.CUMULATIVE
+    if first not in tuple(Temporality):
+        raise ProtocolError(f"OTLP: there is no temporality {first}")
+    return Payload(points, max(times_ms), Temporality(first), tuple(resource.items()))
 
 
 def _points(metric: Bytes) -> Iterator[tuple[Point, int, int]]:
@@ -137,17 +139,22 @@ def _points(metric: Bytes) -> Iterator[tuple[Point, int, int]]:
     name = _text(_last(fields, 1, b""))
     for number, is_sum in ((5, False), (7, True)):
         for kind in _messages(metric, number):
-            temporality = _last(_fields(kind), 2, Temporality.CUMULATIVE)
+            temporality = _last(_fields(kind), 2, 0) if is_sum else 0
             for point in _messages(kind, 1):
                 start_ms, time_ms, value = _read_number(_fields(point))
                 yield Point(name, value, is_sum, start_ms, tuple(_attributes(point, 7).items())), time_ms, temporality
 
 
 def _read_number(fields: Mapping[int, Sequence[Any]]) -> tuple[int, int, float]:
-    start, time = (_FIXED64.unpack(_last(fields, number, bytes(8)))[0] // _NS_PER_MS for number in (2, 3))
-    whole = _last(fields, 6, None)
-    value = _DOUBLE.unpack(_last(fields, 4, bytes(8))) if whole is None else _SIGNED.unpack(whole)
-    return start, time, value[0]
+    start, time = (_unpack(_FIXED64, fields, number) // _NS_PER_MS for number in (2, 3))
+    return start, time, _unpack(_SIGNED, fields, 6) if 6 in fields else _unpack(_DOUBLE, fields, 4)
+
+
+def _unpack(form: struct.Struct, fields: Mapping[int, Sequence[Any]], number: int) -> Any:
+    data = _last(fields, number, bytes(form.size))
+    if len(data) != form.size:
+        raise ProtocolError(f"OTLP: field {number} has {len(data)} bytes instead of {form.size}")
+    return form.unpack(data)[0]
 
 
 def _attributes(message: Bytes, number: int) -> dict[str, str]:
@@ -156,7 +163,7 @@ def _attributes(message: Bytes, number: int) -> dict[str, str]:
 
 
 def _messages(message: Bytes, number: int) -> Sequence[Bytes]:
-    return _fields(message).get(number, ())
+    return [_checked(number, value, b"") for value in _fields(message).get(number, ())]
 
 
 def _last(fields: Mapping[int, Sequence[Any]], number: int, default: Any) -> Any:
@@ -164,7 +171,14 @@ def _last(fields: Mapping[int, Sequence[Any]], number: int, default: Any) -> Any
 
     number: the number of the field. default: the value of a field that is missing.
     """
-    return fields[number][-1] if number in fields else default
+    return _checked(number, fields[number][-1], default) if number in fields else default
+
+
+def _checked(number: int, value: Any, default: Any) -> Any:
+    """Return a value. Raises ProtocolError unless it and the default are both numbers, or both bytes."""
+    if isinstance(value, int) != isinstance(default, int):
+        raise ProtocolError(f"OTLP: field {number} is {'a number' if isinstance(value, int) else 'bytes'}, which is not its type")
+    return value
 
 
 def _text(data: Bytes) -> str:

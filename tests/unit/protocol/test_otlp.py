@@ -119,6 +119,53 @@ def test_bytes_that_are_no_otlp_are_a_protocol_error_or_skipped(data: bytes) -> 
         decode(data)
 
 
+@given(st.lists(st.tuples(st.integers(0, len(encode(PAYLOAD)) - 1), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_payload_with_other_bytes_is_read_or_is_a_protocol_error(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(encode(PAYLOAD))
+    for position, byte in changes:
+        data[position] = byte
+    with suppress(ProtocolError):
+        decode(data)
+
+
+NUMBER, EIGHT, BYTES = 0, 1, 2
+"""How protobuf writes a value."""
+
+
+def of_sum(*fields: bytes) -> bytes:
+    """MetricsData with one sum."""
+    data = b"".join(fields)
+    for number in (7, 2, 2, 1):
+        data = bytes([number << 3 | BYTES, len(data)]) + data
+    return data
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param([bytes([2 << 3 | NUMBER, 3])], id="a temporality that does not exist"),
+        pytest.param([bytes([2 << 3 | BYTES, 1, 1])], id="a temporality of bytes"),
+        pytest.param([bytes([1 << 3 | NUMBER, 1])], id="a point that is a number"),
+    ],
+)
+def test_a_sum_that_is_not_of_its_form_is_a_protocol_error(fields: list[bytes]) -> None:
+    empty_point = bytes([1 << 3 | BYTES, 0])
+    with pytest.raises(ProtocolError, match="OTLP"):
+        decode(of_sum(empty_point, *fields))
+
+
+@pytest.mark.parametrize("value", [bytes([4 << 3 | NUMBER, 1]), bytes([4 << 3 | BYTES, 2, 0, 0]), bytes([7 << 3 | NUMBER, 1])])
+def test_a_point_that_is_not_of_its_form_is_a_protocol_error(value: bytes) -> None:
+    with pytest.raises(ProtocolError, match="OTLP"):
+        decode(of_sum(bytes([1 << 3 | BYTES, len(value)]), value))
+
+
+def test_a_temporality_that_is_not_specified_counts_as_cumulative() -> None:
+    zero = bytes([4 << 3 | EIGHT]) + bytes(8)
+    read = decode(of_sum(bytes([1 << 3 | BYTES, len(zero)]), zero, bytes([2 << 3 | NUMBER, 0])))
+    assert read == Payload([Point("", 0.0, True)], 0, Temporality.CUMULATIVE)
+
+
 def test_nothing_is_an_empty_payload() -> None:
     assert decode(b"") == Payload([], 0)
     assert decode(encode(Payload([], TEN_OCLOCK_MS))).points == []
