@@ -84,6 +84,38 @@ def test_nodes_are_stopped_and_started_once() -> None:
             kafka.elect_leader("t", node=2)
 
 
+def test_without_a_leader_a_replica_on_a_node_that_is_up_is_elected() -> None:
+    with EmbeddedKafka(brokers=3, default_replication_factor=2) as kafka, lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        kafka.create_topic("t", 1)
+        partition = admin.describe_topics(["t"])["t"].partitions[0]
+        first, second = partition.replicas
+        kafka.elect_leader("t", node=first)
+        kafka.stop_node(second)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            producer.send("t", b"lost").result(PATIENCE_S)
+        kafka.stop_node(first)
+        kafka.start_node(second)
+        kafka.elect_leader("t")
+        found = admin.describe_topics(["t"])["t"].partitions[0]
+        assert (found.leader, found.replicas, found.isr) == (second, partition.replicas, (second,))
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+            assert consumer.end_offsets([TP]) == {TP: 0}
+
+
+def test_without_a_node_that_is_up_no_leader_is_elected() -> None:
+    with EmbeddedKafka(brokers=3, default_replication_factor=2) as kafka, lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        kafka.create_topic("t", 1)
+        before = admin.describe_topics(["t"])["t"].partitions[0]
+        for node in before.replicas:
+            kafka.stop_node(node)
+        with pytest.raises(IllegalStateError, match="no node that has a replica of t-0 is up"):
+            kafka.elect_leader("t")
+        for node in reversed(before.replicas):
+            kafka.start_node(node)
+        after = admin.describe_topics(["t"])["t"].partitions[0]
+        assert (after.replicas, after.leader, sorted(after.isr)) == (before.replicas, before.replicas[-1], sorted(before.replicas))
+
+
 def test_F16_a_consumer_reads_from_the_replica_in_its_rack() -> None:
     with EmbeddedKafka(brokers=3, racks=["a", "b", "c"]) as kafka:
         kafka.create_topic("t", 1)

@@ -26,7 +26,7 @@ from levada.broker.network.connection import Session
 from levada.broker.network.server import BrokerServer, Endpoint
 from levada.broker.node.faults import Faults
 from levada.broker.node.node import BrokerNode
-from levada.broker.replication.partition import Partition
+from levada.broker.replication.partition import NO_LEADER, Partition
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.testing.listening import Listening, OAuth, Security, logins_of
 from levada.testing.pushed_metrics import PushedMetrics
@@ -239,13 +239,14 @@ class EmbeddedKafka:
 
     def elect_leader(self, topic: str, partition: int = 0, *, node: int | None = None, lose_from: int | None = None) -> None:
         """Elect a leader for a partition, in a new leader epoch. node: the id of the node that becomes leader, by default the present
-        leader.
+        leader or, if there is none, a node that has a replica and is up, preferably one in sync.
 
         If the node is not in sync, the records that it does not have are lost, as in an unclean election. A node without a replica takes
         over the leader's replica, as in a reassignment. lose_from: let the node lose all batches that have records at or after this offset,
         as if its disk had not been flushed.
 
-        Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, and IllegalStateError for a stopped node.
+        Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, and IllegalStateError for a stopped node, or if no
+        node that has a replica is up.
         """
         if lose_from is not None and arguments.whole("lose_from", lose_from) < 0:
             raise ValueError(f"lose_from is an offset, got {lose_from}")
@@ -386,8 +387,13 @@ class EmbeddedKafka:
             server.wakeup()
 
     def _elect(self, topic: str, partition: int, node: int | None, lose_from: int | None) -> None:
-        found = self._partition(topic, partition)
-        self.node.cluster.move_leader(found, found.leader if node is None else node, lose_from=lose_from)
+        cluster, found = self.node.cluster, self._partition(topic, partition)
+        if node is None:
+            candidates = found.candidates(cluster.alive) if found.leader == NO_LEADER else [found.leader]
+            if not candidates:
+                raise IllegalStateError(f"no node that has a replica of {found.name} is up; call start_node() first")
+            node = candidates[0]
+        cluster.move_leader(found, node, lose_from=lose_from)
 
     def _check_node(self, node: int | None) -> None:
         ids = [known.id for known in self.nodes]

@@ -379,13 +379,16 @@ class Partition:
         else:
             self._commit()
 
+    def candidates(self, alive: Collection[int]) -> list[int]:
+        """Return the nodes that are alive and have replicas: those in sync first, otherwise the preferred ones first."""
+        return sorted((node_id for node_id in self.replicas if node_id in alive), key=lambda node_id: node_id not in self.isr)
+
     def elect_any(self, alive: Collection[int], now_ms: int) -> None:
         """Elect a leader from the ISR or, with unclean.leader.election.enable, from all replicas. If no such node is alive, the partition
         has no leader.
         """
-        preferred = [node_id for node_id in self.replicas if node_id in alive]
-        candidates = [node_id for node_id in preferred if node_id in self.isr] or (preferred if self.config.may_elect_unclean else [])
-        if candidates:
+        candidates = self.candidates(alive)
+        if candidates and (candidates[0] in self.isr or self.config.may_elect_unclean):
             self.elect(candidates[0], now_ms)
         elif self.leader != NO_LEADER:
             self.leader = NO_LEADER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from levada.broker.cluster.cluster import Cluster
 from levada.broker.node.answers import indexes_by_topic
@@ -77,14 +77,10 @@ def _elect_preferred(cluster: Cluster, partition: Partition) -> None:
 def _elect_any(cluster: Cluster, partition: Partition) -> None:
     if partition.leader != NO_LEADER:
         raise BrokerError(f"{partition.name}: it has a leader", code=ErrorCode.ELECTION_NOT_NEEDED)
-    candidates = _preferably_in_sync(partition, cluster.alive)
+    candidates = partition.candidates(cluster.alive)
     if not candidates:
         raise BrokerError(f"{partition.name}: no node that has a replica is up", code=ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     cluster.move_leader(partition, candidates[0])
-
-
-def _preferably_in_sync(partition: Partition, alive: Iterable[int]) -> list[int]:
-    return sorted((node_id for node_id in partition.replicas if node_id in alive), key=lambda node_id: node_id not in partition.isr)
 
 
 _ELECTIONS: Mapping[int, Callable[[Cluster, Partition], None]] = {0: _elect_preferred, 1: _elect_any}
