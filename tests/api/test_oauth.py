@@ -21,7 +21,7 @@ from levada.errors import ConfigError, SaslAuthenticationError, TokenError, Unsu
 from levada.net.sasl import jwt
 from levada.oauth import allow_token_endpoints
 from levada.testing import Authority, EmbeddedKafka, EmbeddedTokenEndpoint, TokenIssuer
-from levada.testing.tokens import TokenAnswer
+from levada.testing.tokens import TokenAnswer, jwks_validator
 from odd_error import OddError
 
 SECRET = "planted-client-secret"
@@ -257,6 +257,19 @@ def test_M_D6_a_token_that_is_not_believed(settings: dict[str, Any], tokens: Emb
         assert "OAUTHBEARER" in text
         assert "invalid_token" in text
         assert token not in text
+
+
+def test_a_validator_without_an_audience_takes_any(tokens: EmbeddedTokenEndpoint) -> None:
+    validate = jwks_validator(tokens.jwks, issuer=tokens.issuer)
+    for audience in ("kafka", "others", None):
+        assert validate(tokens.issue("a", aud=audience), int(time.time() * 1000)).user == "a"
+    with pytest.raises(SaslError):
+        jwks_validator(tokens.jwks, audience="kafka")(tokens.issue("a", aud="others"), int(time.time() * 1000))
+
+
+def test_a_form_without_an_assertion_gets_no_token() -> None:
+    endpoint = EmbeddedTokenEndpoint({}, trusted_key="a key")
+    assert endpoint.respond("", {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer"}).status == 401
 
 
 def test_M_D6_a_token_of_a_megabyte() -> None:

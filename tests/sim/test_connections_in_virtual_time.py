@@ -247,6 +247,21 @@ def test_N15_disconnect_rejects_what_is_in_flight_with_the_next_poll(sim: Simula
     assert client.network.ready(1, sim.now_ms)
 
 
+def test_a_connection_can_be_broken_before_it_is_established(sim: Simulation) -> None:
+    server(sim)
+    client = sim.network.selectable()
+    client.connect("served", HOST, PORT, sim.now_ms)
+    client.connect("not served", "nowhere", 1, sim.now_ms)
+    sim.network.disconnect(HOST, PORT)
+    sim.network.stop("nowhere", 1)
+    sim.advance(10)
+    events = client.process(None, sim.now_ms)
+    assert {conn_id: ending.ending for conn_id, ending in events.disconnected.items()} == {
+        "served": Ending.RESET,
+        "not served": Ending.REFUSED,
+    }
+
+
 def test_N10_a_failing_callback_does_not_stop_the_others(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     server(sim, {ProduceRequest: lambda frame: ProduceResponse()})
     client = ready(SimClient(sim))

@@ -97,10 +97,12 @@ class RegistryState:
     def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
         """Execute a request, or refuse it; return the HTTP status and the JSON document of the answer."""
         try:
-            path = _qualified(path)
+            path, context = _qualified(path)
             for known, pattern, handle in ROUTES:
                 if known == method and (match := pattern.fullmatch(path)):
                     parts = tuple(unquote(part) for part in match.groups() if part is not None)
+                    if context and handle is RegistryState.list_subjects:
+                        query = {**query, "subjectPrefix": f":{context}:{query.get('subjectPrefix', '')}"}
                     return 200, handle(self, Call(parts, query, _document(body)))
             raise Refusal(404, 404, f"HTTP 404 Not Found: {method} {path}")
         except Refusal as refusal:
@@ -323,17 +325,14 @@ class RegistryState:
             raise Refusal(422, 42201, "Empty schema")
         if kind not in TYPES:
             raise Refusal(422, 42201, f"Invalid schema type {kind}")
-        references = tuple((str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
         try:
+            references = tuple((str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
             for _, subject, number in references:
                 self._version(subject, str(number), True)
-        except Refusal as unknown:
-            raise Refusal(422, 42201, f"Invalid schema {text}, details: {unknown.message}") from unknown
-        try:
             stored = Stored(_canonical(text, kind), kind, references, body.get("metadata"), body.get("ruleSet"))
             if kind == "AVRO":
                 self._avro(stored)
-        except (ValueError, KeyError, TypeError) as fault:
+        except (Refusal, ValueError, KeyError, TypeError) as fault:
             raise Refusal(422, 42201, f"Invalid schema {text}, details: {fault}") from fault
         return stored
 
@@ -379,14 +378,14 @@ def _canonical(text: str, kind: str) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
-def _qualified(path: str) -> str:
+def _qualified(path: str) -> tuple[str, str]:
     """Translate a path with a context, such as /contexts/.test/subjects/a, to a path with a qualified subject, /subjects/:.test:a. Other
-    paths are unchanged.
+    paths are unchanged. Returns the context as well, "" for none.
     """
     if (found := re.fullmatch(r"/contexts/([^/]+)(/.+)", path)) is None:
-        return path
+        return path, ""
     context, rest = found.groups()
-    return re.sub("/(subjects|config|mode)/([^/]+)", rf"/\1/:{context}:\2", rest, count=1)
+    return re.sub("/(subjects|config|mode)/([^/]+)", rf"/\1/:{context}:\2", rest, count=1), unquote(context)
 
 
 def _document(body: bytes) -> Mapping[str, Any]:

@@ -269,7 +269,9 @@ class SimNetwork:
         if self._links.pop(link.server_id, None) is None:
             return
         link.up = False
-        self._servers[link.address].disconnect(link.server_id)
+        # A connection that is being established may have no server.
+        if link.address in self._servers:
+            self._servers[link.address].disconnect(link.server_id)
         if not link.silent:
             self._schedule(link, "down", lambda: link.client.lost(link, Disconnect(ChannelState.READY, "", ending)))
 

@@ -151,7 +151,7 @@ class EmbeddedTokenEndpoint(TokenIssuer):
 
     def _user_of(self, authorization: str, form: Mapping[str, str]) -> str:
         if form.get("grant_type") == _JWT_BEARER and self._trusted_key is not None:
-            claims = self._jwt.decode(form["assertion"], self._trusted_key, algorithms=["RS256", "ES256"], audience=self.audience)
+            claims = self._jwt.decode(form.get("assertion", ""), self._trusted_key, algorithms=["RS256", "ES256"], audience=self.audience)
             return str(claims["sub"])
         user, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
         return user if self._clients.get(user) == secret and form.get("grant_type") == "client_credentials" else ""
@@ -161,8 +161,8 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
     """Return a function that validates tokens with the keys of a JSON web key set. It returns a token's user and expiry; it raises
     SaslError for a token that is not valid.
 
-    issuer: the required claim iss, None for any. audience: the required claim aud; with None, tokens with this claim are refused. Raises
-    ConfigError if PyJWT is not installed.
+    issuer: the required claim iss, None for any. audience: the required claim aud, None for any. Raises ConfigError if PyJWT is not
+    installed.
     """
     try:
         import jwt
@@ -175,6 +175,7 @@ def jwks_validator(jwks: str, *, issuer: str | None = None, audience: str | None
             key = keys[jwt.get_unverified_header(token)["kid"]]
             # Times are checked below with the broker's clock, which a test may have set, and not with the machine's.
             options: Any = {"require": ["sub", "exp"], "verify_exp": False, "verify_iat": False, "verify_nbf": False}
+            options["verify_aud"] = audience is not None
             claims = jwt.decode(token, key.key, algorithms=["RS256", "ES256"], issuer=issuer, audience=audience, options=options)
         except (KeyError, jwt.PyJWTError) as error:
             raise SaslError(f"the token is not believed: {type(error).__name__}") from None

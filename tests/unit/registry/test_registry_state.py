@@ -41,6 +41,22 @@ def test_the_same_schema_has_one_id_under_all_subjects(registry: Registry) -> No
     assert registry.ask("GET", "/schemas/ids/1/versions") == [{"subject": "a", "version": 1}, {"subject": "b", "version": 1}]
 
 
+def test_a_context_lists_its_own_subjects(registry: Registry) -> None:
+    for path in ("/subjects/a", "/contexts/.test/subjects/b", "/contexts/.test/subjects/c", "/contexts/.other/subjects/b"):
+        registry.ask("POST", f"{path}/versions", {"schema": INT})
+    assert registry.ask("GET", "/contexts/.test/subjects") == [":.test:b", ":.test:c"]
+    assert registry.ask("GET", "/contexts/.test/subjects", subjectPrefix="c") == [":.test:c"]
+    assert registry.ask("GET", "/subjects") == [":.other:b", ":.test:b", ":.test:c", "a"]
+
+
+@pytest.mark.parametrize(
+    "references",
+    [[{"name": "x"}], [{"name": "x", "subject": "a", "version": "one"}], [{"name": "x", "subject": "a", "version": 1}], [3], 3],
+)
+def test_a_reference_that_is_not_valid_makes_the_schema_not_valid(registry: Registry, references: Any) -> None:
+    assert registry.register("b", INT, references=references) == (422, 42201)
+
+
 def test_a_guid_is_that_of_the_schema_in_all_registries() -> None:
     first, second = RegistryState(), RegistryState()
     body = json.dumps({"schema": LONG}).encode()

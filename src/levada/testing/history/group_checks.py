@@ -98,7 +98,7 @@ def delivered_twice(ledger: Ledger, reads: FinalReads) -> Findings:
     for clash in ledger.groups.clashes:
         first, second = clash.processes
         yield Finding("K10", f"processes {first} and {second} have {clash.tp} in generation {clash.generation} of {clash.group}")
-    for read in ledger.groups.reads_of_nobody:
+    for read in ledger.groups.reads_without_tenure:
         yield Finding("K10", f"process {read.process} was given {read.found}, and does not have the partition")
     for tenure in ledger.groups.tenures:
         yield from _given_again(tenure, ledger.groups.commits[tenure.group, tenure.tp])

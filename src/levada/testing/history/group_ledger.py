@@ -78,14 +78,14 @@ class _Member:
 class GroupLedger:
     """The events of consumer groups, indexed for the checks. Events are identified by their numbers in the history.
 
-    tenures, clashes: in the order of the history. reads, commits: by group and partition. reads_of_nobody: records that members got from
-    partitions that they did not have. members_since: by group, the number of the event with the first assignment of a member.
+    tenures, clashes: in the order of the history. reads, commits: by group and partition. reads_without_tenure: records that members
+    got from partitions that they did not have. members_since: by group, the number of the event with the first assignment of a member.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.tenures: list[Tenure] = []
         self.clashes: list[Clash] = []
-        self.reads_of_nobody: list[Read] = []
+        self.reads_without_tenure: list[Read] = []
         self.reads: dict[tuple[str, TopicPartition], list[Read]] = defaultdict(list)
         self.commits: dict[tuple[str, TopicPartition], list[OffsetCommit]] = defaultdict(list)
         self.members_since: dict[str, int] = {}
@@ -140,7 +140,7 @@ class GroupLedger:
             self.reads[member.group, found.tp].append(read)
             tenure = member.held.get(found.tp)
             if tenure is None:
-                self.reads_of_nobody.append(read)
+                self.reads_without_tenure.append(read)
             else:
                 tenure.reads.append(read)
 
