@@ -40,11 +40,6 @@ def encode(message: Message, version: int) -> bytes:
     return b"".join(parts)
 
 
-def encode_into(message: Message, version: int, buf: bytearray) -> None:
-    """Append a message's bytes to a buffer. Raises the errors of encode(); if it raises one, the buffer is unchanged."""
-    buf += encode(message, version)
-
-
 def encode_parts(message: Message, version: int, parts: list[Bytes]) -> None:
     """Append a message's bytes to a list of pieces. Records are not copied. Raises the errors of encode(); `parts` may then have grown."""
     encoder = _encoders.get((type(message), version)) or _new_encoder(type(message), version)

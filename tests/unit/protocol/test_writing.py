@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from levada.errors import UnsupportedVersionError, UnwritableError
-from levada.protocol.codegen import encode, encode_into
+from levada.protocol.codegen import encode
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.create_topics import CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -127,15 +127,6 @@ def test_W10_records_may_be_any_buffer(version: int) -> None:
 
     for records in (bytearray(b"\x01\x00\x02\x00"), memoryview(b"\x01\x00\x02\x00"), memoryview(array.array("H", b"\x01\x00\x02\x00"))):
         assert encode(request(records), version) == expected
-
-
-def test_a_failed_write_leaves_the_buffer_alone() -> None:
-    buffer = bytearray(b"kept")
-
-    with pytest.raises(UnwritableError):
-        encode_into(ProduceRequest(acks=1 << 20), 3, buffer)
-
-    assert buffer == b"kept"
 
 
 def test_a_tuple_serves_as_a_list() -> None:
