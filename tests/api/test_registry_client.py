@@ -113,6 +113,20 @@ def test_references_are_found_with_those_they_use_first(registry: SchemaRegistry
     assert registry.get_referenced_by("leaf", 1) == [2]
 
 
+def test_schemas_that_were_deleted_softly_are_found_as_references(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
+    """Confluent's clients ask with deleted=true for what a schema references."""
+    registry.register_schema("leaf", INT)
+    tree = Schema('{"type": "array", "items": "int"}', references=[SchemaReference("Leaf", "leaf", 1)])
+    schema_id = registry.register_schema("tree", tree)
+    registry.delete_subject("tree")
+    registry.delete_subject("leaf")
+    for _ in range(2):
+        assert list(registry.get_referenced_schemas(registry.get_schema(schema_id)).values()) == [INT]
+    assert server.requests[-2:] == ["GET /schemas/ids/2", "GET /subjects/leaf/versions/1?deleted=true"]
+    with pytest.raises(RegistryNotFoundError):
+        registry.get_version("leaf", 1)
+
+
 def test_what_does_not_change_is_asked_for_once(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
     for _ in range(3):
         registry.register_schema("a", INT)
@@ -273,7 +287,7 @@ def test_references_that_lead_back_or_have_no_end_are_refused(monkeypatch: pytes
     def using(name: str, version: int) -> Schema:
         return Schema("{}", "JSON", [SchemaReference(name, name, version)])
 
-    def version_of(subject: str, version: int) -> RegisteredSchema:
+    def version_of(subject: str, version: int, deleted: bool) -> RegisteredSchema:
         uses = {"a": using("b", 1), "b": using("a", 1), "endless": using("endless", version + 1)}
         return RegisteredSchema(1, uses[subject], subject, version)
 
@@ -288,7 +302,7 @@ def test_references_that_lead_back_or_have_no_end_are_refused(monkeypatch: pytes
 def test_references_to_ever_more_schemas_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
-    def version_of(subject: str, version: int) -> RegisteredSchema:
+    def version_of(subject: str, version: int, deleted: bool) -> RegisteredSchema:
         nonlocal asked
         asked += 1
         assert asked <= MOST_REFERENCES

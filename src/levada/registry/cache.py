@@ -48,11 +48,6 @@ class Cache(Generic[K, V]):
         with self._lock:
             return self._valid(key)
 
-    def forget(self, key: K) -> None:
-        """Remove the value of a key, if there is one."""
-        with self._lock:
-            self._values.pop(key, None)
-
     def clear(self) -> None:
         """Remove all values. A value that is being requested now is not stored when it arrives."""
         with self._lock:

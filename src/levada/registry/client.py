@@ -62,7 +62,7 @@ class SchemaRegistryClient:
         self._closed = Event()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
         self._schemas: Cache[tuple[int | str, str | None], tuple[Schema, str | None]] = Cache(capacity, None, self._now_ms)
-        self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity, None, self._now_ms)
+        self._versions: Cache[tuple[str, int, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
         self._latest: Cache[tuple[str, frozenset[tuple[str, str]] | None], RegisteredSchema] = Cache(capacity, latest_ttl_ms, self._now_ms)
         self._ids: Cache[tuple[str, Schema, bool], Registered] = Cache(capacity, None, self._now_ms)
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
@@ -97,7 +97,7 @@ class SchemaRegistryClient:
 
         def ask() -> Registered:
             registered = self._call(endpoints.register(subject, schema, normalize_schemas))
-            self._latest.forget((subject, None))
+            self._latest.clear()
             return registered
 
         return self._ids.get((subject, schema, normalize_schemas), ask)
@@ -170,12 +170,12 @@ class SchemaRegistryClient:
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         """Return a version of a subject. version: a number or "latest". deleted: also find a softly deleted version.
 
-        The result is cached if `version` is a number, because such a version never changes, but not with deleted=True or "latest".
+        The result is cached if `version` is a number, because such a version never changes, but not with "latest".
         """
         request = endpoints.version(subject, version, deleted)
-        if deleted or not isinstance(version, int):
+        if not isinstance(version, int):
             return self._call(request)
-        return self._versions.get((subject, version), lambda: self._call(request))
+        return self._versions.get((subject, version, deleted), lambda: self._call(request))
 
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
         """Delete a subject and return the numbers of its versions. Clears the caches of this client.
@@ -256,6 +256,10 @@ class SchemaRegistryClient:
     def _known_latest_version(self, subject: str, metadata: Mapping[str, str]) -> RegisteredSchema | None:
         return self._latest.known((subject, frozenset(metadata.items()) if metadata else None))
 
+    def _referenced(self, reference: SchemaReference) -> RegisteredSchema:
+        # What was written before the version was deleted softly can still be read, as with Confluent's clients.
+        return self.get_version(reference.subject, reference.version, deleted=True)
+
     def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
         """Add the schemas that a schema references, directly or indirectly, to `found`.
 
@@ -270,7 +274,7 @@ class SchemaRegistryClient:
                 continue
             if len(found) + len(within) == MOST_REFERENCES:
                 raise RegistryProtocolError(f"a schema uses more than {MOST_REFERENCES} others: its references are not followed")
-            used = self.get_version(reference.subject, reference.version).schema
+            used = self._referenced(reference).schema
             self._find_references(used, found, (*within, reference))
             found[reference] = used
 

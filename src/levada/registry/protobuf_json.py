@@ -128,7 +128,7 @@ def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, a
     for reference in schema.references:
         if reference.name not in added:
             added.add(reference.name)
-            _add(pool, registry, registry.get_version(reference.subject, reference.version).schema_id, reference.name, added)
+            _add(pool, registry, registry._referenced(reference).schema_id, reference.name, added)
     for imported in file.dependency:
         if imported.startswith(_OF_PROTOBUF) and imported not in added:
             added.add(imported)

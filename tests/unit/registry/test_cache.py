@@ -77,12 +77,3 @@ def test_an_answer_that_was_under_way_when_all_was_forgotten_is_not_kept() -> No
 
     assert cache.get("a", ask) == "old"
     assert source.get(cache, "a") == "a1"
-
-
-def test_one_key_can_be_forgotten() -> None:
-    (cache, _), source = cache_of(), Source()
-    source.get(cache, "a")
-    source.get(cache, "b")
-    cache.forget("a")
-    cache.forget("unknown")
-    assert [source.get(cache, key) for key in "ab"] == ["a2", "b1"]
