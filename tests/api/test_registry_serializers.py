@@ -385,10 +385,14 @@ class TestJSON:
             JSONDeserializer[Any](registry, validate=True)(written)
         assert JSONDeserializer[Any](registry, "{}", validate=True)(written) == {}
 
-    def test_validation_with_schemas_that_use_others(self, registry: SchemaRegistryClient) -> None:
+    @pytest.mark.parametrize("base", [None, "http://example.com/shop/order.json", "urn:shop:order"])
+    @pytest.mark.parametrize("name", ["money.json", "http://example.com/shop/money.json"])
+    def test_validation_with_schemas_that_use_others(self, registry: SchemaRegistryClient, base: str | None, name: str) -> None:
+        """A name of a reference may be relative to the $id of the schema, as in Java."""
         pytest.importorskip("jsonschema", reason="the extra jsonschema is not installed")
         registry.register_schema("money", Schema('{"type": "integer", "minimum": 0}', "JSON"))
-        order = Schema('{"properties": {"price": {"$ref": "money.json"}}}', "JSON", [SchemaReference("money.json", "money", 1)])
+        text = json.dumps({**({} if base is None else {"$id": base}), "properties": {"price": {"$ref": name}}})
+        order = Schema(text, "JSON", [SchemaReference(name, "money", 1)])
         serializer = JSONSerializer[Any](registry, order, {"validate": True}, topic="t")
         assert serializer({"price": 3})
         with pytest.raises(SerializationError, match="-3 is less than the minimum of 0"):

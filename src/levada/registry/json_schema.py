@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
+from urllib.parse import urljoin
 
 from levada.base.asking import ReadsSchemaId
 from levada.base.text import as_text
@@ -193,9 +194,12 @@ def _checker(registry: SchemaRegistryClient, key: SchemaKey, schema: Schema) -> 
     used = registry.get_referenced_schemas(schema)
     try:
         document = json.loads(schema.schema_str)
+        base = str(document.get("$id", "")) if isinstance(document, dict) else ""
         resources = [
-            (reference.name, Resource.from_contents(json.loads(other.schema_str), default_specification=DRAFT7))
+            (uri, Resource.from_contents(json.loads(other.schema_str), default_specification=DRAFT7))
             for reference, other in used.items()
+            # As in Java, the name of a reference is relative to the $id of the schema: there $ref leads to both joined.
+            for uri in {reference.name, urljoin(base, reference.name)}
         ]
         kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
         validator = BoundedKinds(budget).of(kind)(document, registry=Registry().with_resources(resources))
