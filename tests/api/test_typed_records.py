@@ -38,6 +38,7 @@ def _attrs(name: str, fields: dict[str, Any]) -> Any:
 
 
 LIST: Any = list
+MAP: Any = dict
 BASE64 = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}
 """Without this, pydantic writes bytes to JSON as UTF-8."""
 LIBRARIES: dict[str, Callable[[str, dict[str, Any]], Any]] = {
@@ -252,6 +253,23 @@ class TestUnions:
         assert AvroDeserializer(registry, model=log)(data) == value
         assert AvroDeserializer(registry, schema, model=log)(data) == value
         assert AvroDeserializer(registry)(data)["last"]["id"] == 1
+
+    def test_in_avro_a_map_is_no_record_of_a_union(self, registry: SchemaRegistryClient, events: Any, fastavro: Any) -> None:
+        """An entry of a map may have the name and the value of a tag."""
+        created, deleted, union = events
+        log = LIBRARIES["pydantic" if hasattr(created, "model_fields") else "msgspec"](
+            "Log", {"last": union, "texts": dict[str, str], "by_text": MAP[str, union]}
+        )
+        records = [json.loads(avro(name, id="int")) for name in ("Created", "Deleted")]
+        schema = avro(
+            "Log",
+            last=records,
+            texts={"type": "map", "values": "string"},
+            by_text={"type": "map", "values": ["null", {"type": "map", "values": "string"}, "Created", "Deleted"]},
+        )
+        value = log(last=created(id=1), texts={"type": "Deleted"}, by_text={"type": deleted(id=2)})
+        write, read = AvroSerializer(registry, schema, topic="t", model=log), AvroDeserializer(registry, model=log)
+        assert there_and_back(write, read, value) == [value]
 
     def test_in_avro_at_the_top(self, registry: SchemaRegistryClient, events: Any, fastavro: Any) -> None:
         created, deleted, union = events

@@ -10,6 +10,7 @@ from levada.base.model import Tags
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.avro_codec import (
+    RECORDS,
     SCHEMA_ERRORS,
     WRITE_ERRORS,
     LeftOverError,
@@ -17,6 +18,7 @@ from levada.registry.avro_codec import (
     ValueReader,
     document,
     is_plain_bytes,
+    kind_of,
     parse,
     told,
     with_length,
@@ -81,14 +83,14 @@ class AvroSerializer(ObjectSerializer[T]):
         names: dict[str, Any] = {}
         parsed = parsed_schema(self._registry, schema, names)
         before = frame.before
-        tags, full_names = self._tags, {name.rpartition(".")[2]: name for name in names}
+        tags = self._tags
         if is_plain_bytes(parsed):
             return lambda data: before + bytes(data)
 
         def write(data: Any) -> bytes:
             try:
                 if tags:
-                    _name_branches(data, tags, full_names)
+                    _name_branches(data, parsed, tags, names)
                 return write_value(before, parsed, data)
             except WRITE_ERRORS as fault:
                 raise SerializationError(f"it does not fit the Avro schema of id {frame.schema_id}: {told(fault)}") from fault
@@ -206,18 +208,37 @@ def parsed_schema(registry: SchemaRegistryClient, schema: Schema, names: dict[st
         raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {told(fault)}") from fault
 
 
-def _name_branches(value: Any, tags: Tags, names: Mapping[str, str]) -> None:
-    """Add its full name to each record of a value that has a tag, in place. The value of the tag is the record's name.
+def _name_branches(value: Any, schema: Parsed, tags: Tags, names: Mapping[str, Any]) -> None:
+    """Add its full name to each record of a union that has a tag, in place. The value of the tag is the record's name.
 
-    Without such a name, fastavro takes the branch of a union that has most fields in common with the record. names: full names of types, by
-    name.
+    Without such a name, fastavro takes the branch of a union that has most fields in common with the record. names: the named types of the
+    schema.
     """
-    if isinstance(value, dict):
-        for tag, classes in tags.items():
-            if isinstance(name := value.get(tag), str) and name in classes and name in names:
-                value["-type"] = names[name]
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _name_branches(part, tags, names)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(schema, list):
+        branches = [names.get(branch, branch) if isinstance(branch, str) else branch for branch in schema]
+        if isinstance(value, dict) and (named := [branch for branch in branches if _is_named(branch, value, tags)]):
+            value["-type"] = named[0]["name"]
+            branches = named[:1]
+        for branch in branches:
+            _name_branches(value, branch, tags, names)
+    elif isinstance(value, dict) and kind_of(schema) in RECORDS:
+        for field in schema["fields"]:
+            _name_branches(value.get(field["name"]), field["type"], tags, names)
+    elif isinstance(value, dict) and kind_of(schema) == "map":
+        for part in value.values():
+            _name_branches(part, schema["values"], tags, names)
+    elif isinstance(value, list) and kind_of(schema) == "array":
+        for part in value:
+            _name_branches(part, schema["items"], tags, names)
+
+
+def _is_named(branch: Parsed, value: Mapping[str, Any], tags: Tags) -> bool:
+    """Whether a type of a union is the record whose name a tag of the value says."""
+    if kind_of(branch) not in RECORDS:
+        return False
+    name = branch["name"].rpartition(".")[2]
+    return any(name in classes and value.get(tag) == name for tag, classes in tags.items())
 
 
 def _with_tags(value: Any, tags: Tags) -> Any:
