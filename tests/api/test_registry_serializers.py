@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -497,6 +498,40 @@ class TestProtobuf:
         texts["serialized"] = texts[None]
         with pytest.raises(SerializationError, match="the registry cannot return schema id 2 in the form 'serialized'"):
             MessageReader(registry)(written)
+
+    def test_required_fields_that_a_message_lacks_are_named(self, registry: SchemaRegistryClient, protobuf: Any) -> None:
+        """SerializeToString() of protobuf 7 ends the process if there is a map of numbers, too."""
+        import protobuf_kit
+        from levada.registry.protobuf_json import protobuf_serializer
+
+        kind = protobuf_kit.old()
+        write = protobuf.ProtobufSerializer(registry, kind, topic="t")
+        with pytest.raises(SerializationError, match=r"it cannot be written: it lacks part\.needed$"):
+            write(kind(part={}, counts={"a": 1}))
+        good = write(kind(part={"needed": 0}, counts={"a": 1}))
+        to_message = protobuf_serializer(registry, "t-value")
+        with pytest.raises(SerializationError, match=r"it is no Old of schema id 1: it lacks part\.needed$"):
+            to_message({"part": {}, "counts": {"a": 1}})
+        assert to_message({"part": {"needed": 0}, "counts": {"a": 1}}) == good
+
+    @pytest.mark.parametrize(
+        ("imported", "says"),
+        [
+            ("google/protobuf/no_such.proto", r"schema id 1 imports a file .* No module named 'google\.protobuf\.no_such_pb2'"),
+            ("confluent/meta.proto", r"schema id 1 imports a file that the registry does not have"),
+            ("google/protobuf/timestamp.proto", "a message index of -1 is not possible"),
+        ],
+    )
+    def test_what_no_message_can_be_made_of_is_told(self, registry: SchemaRegistryClient, protobuf: Any, imported: str, says: str) -> None:
+        from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+
+        from levada.registry.protobuf_json import MessageReader
+
+        file = FileDescriptorProto(name="a.proto", dependency=[imported], message_type=[DescriptorProto(name="A")])
+        registry.register_schema("a", Schema(b64encode(file.SerializeToString()).decode(), "PROTOBUF"))
+        path = b"\x02\x01" if imported.endswith("timestamp.proto") else b"\x00"
+        with pytest.raises(SerializationError, match=says):
+            MessageReader(registry)(header(1) + path)
 
     def test_another_version_of_the_message_reads(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
         import protobuf_kit

@@ -50,8 +50,11 @@ MAY_IMPORT = {
     "compat": {"registry", "serialization", "wire"},
     "cli": {"sync", "config", "consumer", "registry", "serialization", "protocol", "record", "broker", "exactly_once"},
 }
-OF_THE_REGISTRY_FOR_FORMATS = {"levada.registry", "levada.registry.avro_codec", "levada.registry.rules", "levada.registry.wire_format"}
-"""Its public names, and what knows no registry: Avro's values, rules of schemas, and what stands before values."""
+OF_THE_REGISTRY_FOR_FORMATS = {
+    "levada.registry",
+    *(f"levada.registry.{module}" for module in ("avro_codec", "protobuf_codec", "rules", "wire_format")),
+}
+"""Its public names, and what knows no registry: values of Avro and Protobuf, rules of schemas, and what stands before values."""
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",
@@ -101,6 +104,7 @@ EXTRAS_OF = {
     "levada.base.model": {"msgspec", "pydantic"},
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
+    "levada.registry.protobuf_codec": {"google"},
     "levada.registry.protobuf_json": {"google"},
     "levada.formats.protobuf_schema": {"google"},
     "levada.registry.json_bounds": {"jsonschema"},

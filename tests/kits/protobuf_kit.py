@@ -38,3 +38,14 @@ def shop(*more: Any) -> dict[str, Any]:
     )
     names = ("Money", "Order", "Order.Line", "Note")
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}")) for name in names}
+
+
+def old() -> Any:
+    """The class Old of proto2: a required field in a message, beside a map of numbers."""
+    pool = DescriptorPool()
+    part = DescriptorProto(name="Part", field=[FieldDescriptorProto(name="needed", number=1, type=INT64, label=2)])
+    entry = DescriptorProto(name="CountsEntry", field=[field("key", 1, STRING), field("value", 2, INT64)], options={"map_entry": True})
+    counts = FieldDescriptorProto(name="counts", number=2, type=MESSAGE, type_name=".Old.CountsEntry", label=3)
+    message = DescriptorProto(name="Old", field=[field("part", 1, MESSAGE, ".Part"), counts], nested_type=[entry])
+    pool.Add(FileDescriptorProto(name="old.proto", syntax="proto2", message_type=[message, part]))
+    return GetMessageClass(pool.FindMessageTypeByName("Old"))

@@ -14,17 +14,13 @@ from levada.formats.protobuf_schema import (
     DECODE_ERRORS,
     DURATION,
     ENUM,
-    MESSAGES,
     TIMESTAMP,
     UNKNOWN_LABEL,
     MessageType,
-    entry_of,
-    is_map,
-    is_repeated,
-    is_required,
     names_of,
 )
 from levada.formats.reading import Decoder, Format, MalformedError, Read, RowDecoder
+from levada.registry.protobuf_codec import MESSAGES, entry_of, is_map, is_repeated, lacking
 from levada.registry.wire_format import HEADER_SIZE, locate_message, message_path
 
 Convert = Callable[[Any], Any]
@@ -83,25 +79,12 @@ def message_reader(message: MessageType) -> Read:
         try:
             found.ParseFromString(data)
             if not found.IsInitialized():
-                raise MalformedError(f"no {message.name}: it lacks {', '.join(dict.fromkeys(_lacking(found)))}")
+                raise MalformedError(f"no {message.name}: it lacks {', '.join(lacking(found))}")
             return to_row(found)
         except DECODE_ERRORS as fault:
             raise MalformedError(f"no {message.name}: {fault}") from None
 
     return read
-
-
-def _lacking(message: Any) -> list[str]:
-    """Return the required fields that a message, and the messages in it, do not have.
-
-    FindInitializationErrors() of protobuf 7 ends the process if a map of the message has values that are no messages.
-    """
-    found = [one.name for one in message.DESCRIPTOR.fields if is_required(one) and not message.HasField(one.name)]
-    for one, value in message.ListFields():
-        if (entry_of(one)[1] if is_map(one) else one).type in MESSAGES:
-            inner = value.values() if is_map(one) else value if is_repeated(one) else [value]
-            found += [f"{one.name}.{name}" for part in inner for name in _lacking(part)]
-    return found
 
 
 def _row(descriptor: Any) -> Convert:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from levada.formats.column_decoder import ColumnDecoder, table_of
 from levada.formats.protobuf_reader import ProtobufReader
-from levada.formats.protobuf_schema import ENUM, MESSAGES, FieldDescriptor, entry_of, is_map, is_repeated, is_required, is_time, names_of
+from levada.formats.protobuf_schema import ENUM, is_time, names_of
 from levada.formats.protobuf_steps import (
     BYTES,
     DELIMITED,
@@ -39,6 +39,7 @@ from levada.formats.protobuf_steps import (
 )
 from levada.formats.protobuf_steps import ENUM as OF_ENUM
 from levada.formats.reading import Decoder
+from levada.registry.protobuf_codec import MESSAGES, FieldDescriptor, entry_of, is_map, is_repeated, is_required
 
 _KINDS = {
     FieldDescriptor.TYPE_BOOL: (FLAG, VARINT),

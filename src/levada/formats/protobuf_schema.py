@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from levada.errors import ConfigError
+from levada.registry.protobuf_codec import MESSAGES, EncodeError, FieldDescriptor, entry_of, is_map, is_repeated
 
 try:
-    from google.protobuf.descriptor import FieldDescriptor as FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message import DecodeError, EncodeError
+    from google.protobuf.message import DecodeError
     from google.protobuf.message_factory import GetMessageClass
 except ImportError as missing:
     raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
@@ -26,7 +26,6 @@ ENCODE_ERRORS = (EncodeError, TypeError, ValueError, KeyError, OverflowError)
 """The exceptions that the package raises for values that a message cannot hold."""
 
 ENUM = FieldDescriptor.TYPE_ENUM
-MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 UNSIGNED_64 = (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
@@ -187,16 +186,6 @@ def single_kind(one: Any, where: str = "", within: tuple[str, ...] = ()) -> pa.D
     return message_kind(one.message_type, where, within) if one.type in MESSAGES else _SCALARS[one.type]
 
 
-def is_repeated(one: Any) -> bool:
-    """Whether a field is a list or a map. protobuf before 6 has no attribute is_repeated; later versions have no label."""
-    return bool(one.is_repeated) if hasattr(one, "is_repeated") else one.label == one.LABEL_REPEATED
-
-
-def is_required(one: Any) -> bool:
-    """Whether proto2 requires a field. protobuf before 6 has no attribute is_required; later versions have no label."""
-    return bool(one.is_required) if hasattr(one, "is_required") else one.label == one.LABEL_REQUIRED
-
-
 def names_of(kind: Any) -> dict[int, str]:
     """Return the names of an enum's numbers. If a number has several names, it is the last one."""
     return {number: value.name for number, value in kind.values_by_number.items()}
@@ -210,14 +199,3 @@ def class_of(message: Any) -> Any:
 def is_time(message: Any) -> bool:
     """Whether a message is a Timestamp or a Duration. These are not structs in Arrow."""
     return message.full_name in _BUILT_IN
-
-
-def is_map(one: Any) -> bool:
-    """Whether a field is a map."""
-    return bool(one.type == FieldDescriptor.TYPE_MESSAGE and one.message_type.GetOptions().map_entry)
-
-
-def entry_of(one: Any) -> tuple[Any, Any]:
-    """Return the two fields of a map's entries: the key and the value."""
-    entry = one.message_type.fields_by_name
-    return entry["key"], entry["value"]

@@ -12,22 +12,19 @@ from levada.errors import ConfigError
 from levada.formats.protobuf_schema import (
     ENCODE_ERRORS,
     ENUM,
-    MESSAGES,
     TIMESTAMP,
     UNKNOWN_LABEL,
     UNSIGNED_64,
     MessageType,
     class_of,
-    entry_of,
     field_kind,
-    is_map,
-    is_repeated,
     is_time,
     single_kind,
 )
 from levada.formats.reading import Registry, client_of
 from levada.formats.writing import FIRST_MICROS, LAST_MICROS, Encode, Named, WriteFormat, row_by_row
 from levada.registry import ProtobufSerializer
+from levada.registry.protobuf_codec import MESSAGES, entry_of, is_map, is_repeated, serialized
 
 Convert = Callable[[Any], Any]
 _NARROWER: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
@@ -76,7 +73,7 @@ class ProtobufWriter(WriteFormat):
 
     def _serializer(self) -> Callable[[Any], bytes | None]:
         if self.registered is None:
-            return lambda message: bytes(message.SerializeToString())
+            return serialized
         subject, registers = self.registered.subject, self.registered.registers
         return ProtobufSerializer(
             client_of(self.registered.registry),

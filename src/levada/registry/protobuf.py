@@ -11,13 +11,14 @@ from levada.base.asking import AsksRegistry, ReadsSchemaId
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
+from levada.registry.protobuf_codec import EncodeError, serialized
 from levada.registry.schema import PROTOBUF, Schema, SchemaReference
 from levada.registry.wire_format import locate_message, message_path, told_key
 from levada.registry.writing import Frame, WriterSchema, check_registry, subject_for, topic_of_subject
 
 try:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.message import DecodeError, EncodeError
+    from google.protobuf.message import DecodeError
 except ImportError as missing:
     raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
 
@@ -104,7 +105,7 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         if not isinstance(value, self._type):
             raise SerializationError(f"expected {self._type.__name__}, got {type(value).__name__}")
         try:
-            data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
+            data = serialized(value)
         except EncodeError as fault:
             raise SerializationError(f"it cannot be written: {fault}") from fault
         found = frame()

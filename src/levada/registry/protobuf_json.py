@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.base.asking import Convert, ReadsSchemaId
 from levada.errors import SerializationError
+from levada.registry.protobuf_codec import EncodeError, serialized
 from levada.registry.rules import refuse_rules_on_reading, refuse_rules_on_writing
 from levada.registry.schema import PROTOBUF
 from levada.registry.wire_format import FIRST_MESSAGE, SchemaKey, header, locate_message, message_path, told_key
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from levada.registry import SchemaRegistryClient
 
 SERIALIZED = "serialized"
-_OF_PROTOBUF = "google/protobuf/"
+_BUILT_IN = ("google/protobuf/", "google/type/")
+"""The beginnings of names of files that Python packages have: protobuf, and googleapis-common-protos if it is installed."""
 
 
 class MessageReader(ReadsSchemaId):
@@ -78,8 +80,8 @@ def protobuf_serializer(registry: SchemaRegistryClient, subject: str) -> Callabl
         if data is None:
             return None
         try:
-            return before + bytes(json_format.ParseDict(data, message_class()).SerializeToString())
-        except (json_format.ParseError, TypeError, ValueError) as fault:
+            return before + serialized(json_format.ParseDict(data, message_class()))
+        except (json_format.ParseError, EncodeError, TypeError, ValueError) as fault:
             raise SerializationError(f"it is no {descriptor.full_name} of schema id {schema_id}: {fault}") from fault
 
     return write
@@ -129,14 +131,11 @@ def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, a
         if reference.name not in added:
             added.add(reference.name)
             _add(pool, registry, registry._referenced(reference).schema_id, reference.name, added)
-    for imported in file.dependency:
-        if imported.startswith(_OF_PROTOBUF) and imported not in added:
-            added.add(imported)
-            _add_own(pool, imported, added)
     try:
+        _add_built_in(pool, file, added)
         pool.Add(file)
         pool.FindFileByName(name)
-    except (KeyError, TypeError) as fault:
+    except (ImportError, KeyError, TypeError) as fault:
         raise SerializationError(f"schema {told} imports a file that the registry does not have: {fault}") from fault
     return name
 
@@ -149,11 +148,12 @@ def _descriptor(schema_str: str) -> Any:
         return None
 
 
-def _add_own(pool: Any, name: str, added: set[str]) -> None:
-    """Add a file that the package protobuf has, such as google/protobuf/timestamp.proto."""
-    file = FileDescriptorProto.FromString(import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2").DESCRIPTOR.serialized_pb)
-    for imported in file.dependency:
-        if imported not in added:
-            added.add(imported)
-            _add_own(pool, imported, added)
-    pool.Add(file)
+def _add_built_in(pool: Any, file: Any, added: set[str]) -> None:
+    """Add the files that a file imports and that no registry has, such as google/protobuf/timestamp.proto. Raises ImportError."""
+    for name in file.dependency:
+        if name.startswith(_BUILT_IN) and name not in added:
+            added.add(name)
+            code = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+            imported = FileDescriptorProto.FromString(code.DESCRIPTOR.serialized_pb)
+            _add_built_in(pool, imported, added)
+            pool.Add(imported)

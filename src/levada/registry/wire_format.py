@@ -98,6 +98,8 @@ def read_message_path(data: bytes, position: int) -> tuple[tuple[int, ...], int]
     path = []
     for _ in range(count):
         index, position = _read_zigzag(data, position)
+        if index < 0:
+            raise SerializationError(f"a message index of {index} is not possible")
         path.append(index)
     return tuple(path), position
 

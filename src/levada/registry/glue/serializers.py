@@ -175,8 +175,7 @@ def _encoder(schema: Schema, message_type: type | None) -> Encode:
     if (schema.schema_type == PROTOBUF) != (message_type is not None):
         raise ConfigError(f"a schema of type PROTOBUF needs message_type, others have none; this one is of type {schema.schema_type}")
     if message_type is not None:
-        number = _message_number(message_type)
-        return lambda message: number + _to_protobuf(message_type, message)
+        return _protobuf_encoder(message_type)
     if schema.schema_type == JSON:
         return as_json
     return _avro_encoder(_parsed_avro(schema))
@@ -248,13 +247,20 @@ def _message_number(message_type: type) -> bytes:
     return uvarint(sorted(names).index(descriptor.full_name))
 
 
-def _to_protobuf(message_type: Any, message: Any) -> bytes:
-    if not isinstance(message, message_type):
-        raise SerializationError(f"expected a {message_type.__name__}, got {type(message).__name__}")
-    try:
-        return bytes(message.SerializeToString())
-    except Exception as fault:
-        raise SerializationError(f"it cannot be written: {fault}") from fault
+def _protobuf_encoder(message_type: type) -> Encode:
+    from levada.registry.protobuf_codec import EncodeError, serialized
+
+    number = _message_number(message_type)
+
+    def encode(message: Any) -> bytes:
+        if not isinstance(message, message_type):
+            raise SerializationError(f"expected a {message_type.__name__}, got {type(message).__name__}")
+        try:
+            return number + serialized(message)
+        except EncodeError as fault:
+            raise SerializationError(f"it cannot be written: {fault}") from fault
+
+    return encode
 
 
 def _from_protobuf(name: str, message_type: Any, data: bytes) -> Any:
