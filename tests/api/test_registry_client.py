@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from levada.errors import ClosedError, ConfigError
+from levada.errors import ClosedError, ConfigError, TokenError
 from levada.registry import (
     IncompatibleSchemaError,
     RegisteredSchema,
@@ -359,6 +359,35 @@ def test_a_bearer_token_is_given_or_provided() -> None:
             with pytest.raises(RegistryAuthenticationError):
                 registry.get_subjects()
             assert registry.get_subjects() == []
+
+
+@pytest.mark.parametrize("token", ["secret\n", "s\u00e9cret", "", b"secret", None])
+def test_a_token_that_cannot_be_sent_is_told_and_not_shown(server: EmbeddedRegistry, token: Any) -> None:
+    with (
+        SchemaRegistryClient(schema_registry_url=server.url, bearer_auth_token_provider=lambda: token) as registry,
+        pytest.raises(TokenError, match="the function that gives tokens returned") as caught,
+    ):
+        registry.get_subjects()
+    assert "cret" not in str(caught.value)
+    assert server.requests == []
+
+
+def test_a_function_that_gives_no_token_is_told_or_called_again(server: EmbeddedRegistry) -> None:
+    calls = 0
+
+    def provider() -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise OSError("no route to the token service")
+        if calls == 2:
+            return "secret"
+        raise LookupError
+
+    with SchemaRegistryClient(url=server.url, bearer_auth_token_provider=provider, retries_wait_ms=1) as registry:  # type: ignore[call-arg]
+        assert registry.get_subjects() == []
+        with pytest.raises(TokenError, match="the function that gives tokens raised LookupError"):
+            registry.get_subjects()
 
 
 def test_a_closed_client_says_so(registry: SchemaRegistryClient) -> None:

@@ -225,7 +225,7 @@ class RegistryConfig(Config):
         if self.basic_auth_user_info is not None and ":" not in self.basic_auth_user_info:
             raise ConfigError("'basic.auth.user.info': expected user:password, but there is no colon")
         self._check_tokens()
-        if self.bearer_auth_token is not None and not _is_header_text(self.bearer_auth_token):
+        if self.bearer_auth_token is not None and not is_header_text(self.bearer_auth_token):
             raise ConfigError(
                 "'bearer.auth.token': a token must be printable ASCII without white space; does it end with a line end from a file?"
             )
@@ -245,7 +245,7 @@ class RegistryConfig(Config):
                 raise ConfigError(f"bearer.auth.credentials.source=STATIC_TOKEN does not read '{of_endpoint[0]}'; leave that out")
         for name in ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"):
             value = getattr(self, name.replace(".", "_")) or ()
-            if not all(_is_header_text(one) for one in ([value] if isinstance(value, str) else value)):
+            if not all(is_header_text(one) for one in ([value] if isinstance(value, str) else value)):
                 raise ConfigError(f"'{name}': must be printable ASCII without white space")
 
     def _check_tls(self) -> None:
@@ -260,7 +260,8 @@ class RegistryConfig(Config):
             )
 
 
-def _is_header_text(value: str) -> bool:
+def is_header_text(value: str) -> bool:
+    """Whether a text can be part of an HTTP header: printable ASCII without white space."""
     return bool(value) and all("!" <= character <= "~" for character in value)
 
 

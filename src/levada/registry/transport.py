@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, cast
 
 from levada.base.clock import SystemClock
-from levada.config.registry import RegistryConfig, RegistryUrl
+from levada.config.registry import RegistryConfig, RegistryUrl, is_header_text
 from levada.errors import ConfigError, TokenError
 from levada.registry.attempts import Attempt, NoAnswer
 from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
@@ -201,7 +201,7 @@ class Transport:
 def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[str, str]]:
     """Return a function that returns the Authorization header for an address."""
     if (provider := config.bearer_auth_token_provider) is not None:
-        return lambda _: {"Authorization": f"Bearer {provider()}"}
+        return lambda _: {"Authorization": f"Bearer {_provided(provider)}"}
     if config.bearer_auth_issuer_endpoint_url is not None:
         # Loaded here, because few programs use a token endpoint.
         from levada.registry.tokens import Tokens
@@ -213,6 +213,20 @@ def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[st
         return lambda _: bearer
     by_url = {url: _basic(config.basic_auth_user_info or url.user_info) for url in config.schema_registry_url}
     return by_url.__getitem__
+
+
+def _provided(provider: Callable[[], str]) -> str:
+    """Return the token of a program's function. Raises TokenError, which does not quote the token."""
+    # Loaded here, because few programs have such a function.
+    from levada.oauth.token import called
+
+    token = called(provider, lambda found: found, {}).value
+    if not is_header_text(token):
+        raise TokenError(
+            "the function that gives tokens returned one that is not printable ASCII without white space; "
+            "does it end with a line end from a file?"
+        )
+    return token
 
 
 def _of_confluent_cloud(config: RegistryConfig) -> dict[str, str]:
