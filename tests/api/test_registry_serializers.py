@@ -475,6 +475,38 @@ class TestProtobuf:
         for settings in ({"use_latest_version": True, "subject_name_strategy": "RecordName"}, {"use_schema_id": 2}):
             assert protobuf.ProtobufSerializer(registry, kind, **settings)(kind()) == first
 
+    def test_the_place_of_a_message_is_that_in_the_schema_that_is_written(
+        self, registry: SchemaRegistryClient, protobuf: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A newer version of a file may have the message at another place. Java takes the place from the schema, too."""
+        from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+
+        types = shop()
+        kind = types["Order.Line"]
+        file = FileDescriptorProto.FromString(kind.DESCRIPTOR.file.serialized_pb)
+        newer = FileDescriptorProto(package="shop", message_type=[DescriptorProto(name="Added"), file.message_type[0]])
+        newer.message_type[1].ClearField("field")
+        stored = Schema(b64encode(newer.SerializeToString()).decode(), "PROTOBUF")
+        registry.register_schema("t-value", stored)
+        latest = {"topic": "t", "use_latest_version": True}
+        assert protobuf.ProtobufSerializer(registry, kind, **latest)(kind()) == header(1) + b"\x04\x02\x02"
+        with pytest.raises(SerializationError, match=r"^schema id 1 has no message shop\.Note$"):
+            protobuf.ProtobufSerializer(registry, types["Note"], **latest)(types["Note"]())
+
+        asked = []
+
+        def get_schema(schema_id: int, fmt: str) -> Schema:
+            asked.append((schema_id, fmt))
+            return texts.pop(0)
+
+        text = Schema('syntax = "proto3"; package shop;', "PROTOBUF")
+        texts = [stored, text]
+        monkeypatch.setattr(registry, "get_schema", get_schema)
+        monkeypatch.setattr(registry, "_identified", lambda schema_id: (text, None))
+        for path in (b"\x04\x02\x02", b"\x04\x00\x02"):
+            assert protobuf.ProtobufSerializer(registry, kind, use_schema_id=1)(kind()) == header(1) + path
+        assert asked == [(1, "serialized")] * 2
+
     def test_a_schema_is_a_descriptor_or_the_registry_makes_one_of_its_text(
         self, server: EmbeddedRegistry, registry: SchemaRegistryClient, protobuf: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -572,6 +604,20 @@ def test_a_missing_extra_is_named(package: str, call: str, says: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None\nimport levada.registry\ntry: {call}\nexcept ImportError as error: print(error)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert run.stdout == f"{says}\n", run.stderr
+
+
+def test_a_schema_of_another_type_is_not_written(registry: SchemaRegistryClient, avro: Any, protobuf: Any, shop: Any) -> None:
+    note = shop()["Note"]
+    registry.register_schema("t-value", Schema('"int"'))
+    for settings in ({"use_schema_id": 1}, {"use_latest_version": True}):
+        with pytest.raises(SerializationError, match=r"^schema id 1 is of type AVRO, not JSON$"):
+            JSONSerializer[Any](registry, topic="t", **settings)({})
+        with pytest.raises(SerializationError, match=r"^schema id 1 is of type AVRO, not PROTOBUF$"):
+            protobuf.ProtobufSerializer(registry, note, topic="t", **settings)(note())
+    registry.set_compatibility("t-value", "NONE")
+    registry.register_schema("t-value", Schema(SHAPE, "JSON"))
+    with pytest.raises(SerializationError, match=r"^schema id 2 is of type JSON, not AVRO$"):
+        avro.AvroSerializer(registry, topic="t", use_latest_version=True)({})
 
 
 def test_json_that_is_nested_without_end_is_no_value() -> None:

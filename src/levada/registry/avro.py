@@ -57,6 +57,8 @@ class AvroSerializer(ObjectSerializer[T]):
     None is returned as None, because a record with the value null deletes its key in a compacted topic.
     """
 
+    _TYPE = AVRO
+
     @SerializerConfig.in_help
     def __init__(
         self,

@@ -38,6 +38,8 @@ class JSONSerializer(ObjectSerializer[T]):
     made from the model. Other arguments: as for AvroSerializer.
     """
 
+    _TYPE = JSON
+
     @JSONSerializerConfig.in_help
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 from levada.base.asking import AsksRegistry
 from levada.base.model import Model
@@ -33,6 +33,8 @@ class ObjectSerializer(AsksRegistry, Generic[T]):
     subject_topic: the topic that the subject is made of; None for none. A producer warns of records of another topic.
     """
 
+    _TYPE: ClassVar[str]
+
     def __init__(
         self,
         registry: SchemaRegistryClient,
@@ -49,7 +51,9 @@ class ObjectSerializer(AsksRegistry, Generic[T]):
         self._to_dict = to_dict
         subject = subject_for(config, topic, field, record_name)
         own_schema = None if own is None else lambda: own
-        self._schema = WriterSchema(registry, config, own_schema, subject=subject, field=field, compile=self._compile_whole)
+        self._schema = WriterSchema(
+            registry, config, own_schema, schema_type=self._TYPE, subject=subject, field=field, compile=self._compile_whole
+        )
 
     def __call__(self, value: T | None) -> bytes | None:
         """Serialize one object; None is returned as None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -11,7 +12,8 @@ from levada.base.asking import AsksRegistry, ReadsSchemaId
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
-from levada.registry.protobuf_codec import EncodeError, serialized
+from levada.registry.errors import RegistryProtocolError
+from levada.registry.protobuf_codec import SERIALIZED, EncodeError, file_of, serialized
 from levada.registry.schema import PROTOBUF, Schema, SchemaReference
 from levada.registry.wire_format import locate_message, message_path, told_key
 from levada.registry.writing import Frame, WriterSchema, check_registry, subject_for, topic_of_subject
@@ -73,10 +75,11 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
             registry,
             config,
             lambda: self._schema(descriptor.file),
+            schema_type=PROTOBUF,
             subject=subject,
             field=field,
             compile=lambda frame, _: frame,
-            path=message_path(_indexes(descriptor)),
+            path=self._path,
         )
 
     def __call__(self, value: M | None) -> bytes | None:
@@ -110,6 +113,19 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
             raise SerializationError(f"it cannot be written: {fault}") from fault
         found = frame()
         return found.around(found.before + data)
+
+    def _path(self, schema_id: int, schema: Schema) -> bytes:
+        """Return the path of the message type in the file of a schema. That may be another version of the file than the program's."""
+        file = file_of(schema.schema_str)
+        if file is None:
+            # Some registries have no descriptor of a schema that was registered as text. Then it is taken for the program's version.
+            with suppress(RegistryProtocolError):
+                file = file_of(self._registry.get_schema(schema_id, SERIALIZED).schema_str)
+        descriptor = _descriptor(self._type)
+        indexes = _indexes(file or FileDescriptorProto.FromString(descriptor.file.serialized_pb), descriptor.full_name)
+        if indexes is None:
+            raise SerializationError(f"schema id {schema_id} has no message {descriptor.full_name}")
+        return message_path(indexes)
 
     def _schema(self, file: Any) -> Schema:
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
@@ -164,12 +180,16 @@ def _descriptor(message_type: Any) -> Any:
     return descriptor
 
 
-def _indexes(descriptor: Any) -> list[int]:
-    """Return the path of a message type in its file: the index of each enclosing message type, outermost first, then its own index."""
-    file = FileDescriptorProto.FromString(descriptor.file.serialized_pb)
+def _indexes(file: Any, full_name: str) -> list[int] | None:
+    """Return the path of a message type in a file: the index of each enclosing message type, outermost first, then its own index.
+
+    None if the file does not have it.
+    """
     siblings, indexes = file.message_type, []
-    for name in descriptor.full_name.removeprefix(f"{file.package}.").split("."):
-        index = next(number for number, message in enumerate(siblings) if message.name == name)
+    for name in full_name.removeprefix(f"{file.package}.").split("."):
+        index = next((number for number, message in enumerate(siblings) if message.name == name), None)
+        if index is None:
+            return None
         indexes.append(index)
         siblings = siblings[index].nested_type
     return indexes

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any
 
 try:
     from google.protobuf.descriptor import FieldDescriptor as FieldDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError
     from google.protobuf.message import EncodeError as EncodeError
 except ImportError as missing:
     raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
 
 MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
+
+
+SERIALIZED = "serialized"
+"""The format of a schema's text in which a registry returns a file as file_of() reads it."""
+
+
+def file_of(schema_str: str) -> Any:
+    """Return the file of a schema that is a descriptor in base64; None for a schema in another form."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(schema_str, validate=True))
+    except (binascii.Error, DecodeError, ValueError):
+        return None
 
 
 def serialized(message: Any) -> bytes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.base.asking import Convert, ReadsSchemaId
 from levada.errors import SerializationError
-from levada.registry.protobuf_codec import EncodeError, serialized
+from levada.registry.protobuf_codec import SERIALIZED, EncodeError, file_of, serialized
 from levada.registry.rules import refuse_rules_on_reading, refuse_rules_on_writing
 from levada.registry.schema import PROTOBUF
 from levada.registry.wire_format import FIRST_MESSAGE, SchemaKey, header, locate_message, message_path, told_key
@@ -28,7 +26,6 @@ except ImportError as missing:
 if TYPE_CHECKING:
     from levada.registry import SchemaRegistryClient
 
-SERIALIZED = "serialized"
 _BUILT_IN = ("google/protobuf/", "google/type/")
 """The beginnings of names of files that Python packages have: protobuf, and googleapis-common-protos if it is installed."""
 
@@ -123,7 +120,7 @@ def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, a
         raise SerializationError(f"schema {told} is of type {schema.schema_type}, not PROTOBUF")
     refuse_rules_on_reading(schema.rule_set, told)
     # Some registries return a schema as it was registered. Python's serializers register descriptors, others register text.
-    file = _descriptor(schema.schema_str) or _descriptor(registry._schema_of(key, SERIALIZED).schema_str)
+    file = file_of(schema.schema_str) or file_of(registry._schema_of(key, SERIALIZED).schema_str)
     if file is None:
         raise SerializationError(f"the registry cannot return schema {told} in the form '{SERIALIZED}'")
     file.name = name
@@ -138,14 +135,6 @@ def _add(pool: Any, registry: SchemaRegistryClient, key: SchemaKey, name: str, a
     except (ImportError, KeyError, TypeError) as fault:
         raise SerializationError(f"schema {told} imports a file that the registry does not have: {fault}") from fault
     return name
-
-
-def _descriptor(schema_str: str) -> Any:
-    """Return the file of a schema that is a descriptor in base64; None for a schema in another form."""
-    try:
-        return FileDescriptorProto.FromString(base64.b64decode(schema_str, validate=True))
-    except (binascii.Error, DecodeError, ValueError):
-        return None
 
 
 def _add_built_in(pool: Any, file: Any, added: set[str]) -> None:

@@ -35,10 +35,10 @@ class WriterSchema(Generic[C]):
     """Finds the schema to write with, and compiles it when its id changes.
 
     own: returns the program's schema; None without one. It is called when the first value is written. Only then is the schema registered or
-    looked up, so that making a serializer needs no registry. subject: not used with use.schema.id. field: "key" or "value". compile:
-    converts the frame of a value and its schema to the object with which the serializer writes values. path: bytes after the schema id,
-    before the data or in a header. Raises ConfigError if `own` is None, and neither use.schema.id nor a setting for the latest version is
-    set.
+    looked up, so that making a serializer needs no registry. schema_type: the type that the schema must have, such as "AVRO". subject: not
+    used with use.schema.id. field: "key" or "value". compile: converts the frame of a value and its schema to the object with which the
+    serializer writes values. path: returns the bytes after the schema id, before the data or in a header, for the id and the schema. Raises
+    ConfigError if `own` is None, and neither use.schema.id nor a setting for the latest version is set.
     """
 
     def __init__(
@@ -47,14 +47,16 @@ class WriterSchema(Generic[C]):
         config: SerializerConfig,
         own: Callable[[], Schema] | None,
         *,
+        schema_type: str,
         subject: str,
         field: str,
         compile: Callable[[Frame, Schema], C],
-        path: bytes = b"",
+        path: Callable[[int, Schema], bytes] = lambda schema_id, schema: b"",
     ) -> None:
         self._registry = registry
         self._config = config
         self._own = own
+        self._schema_type = schema_type
         self._subject = subject
         self._field = field
         self._compile = compile
@@ -75,19 +77,22 @@ class WriterSchema(Generic[C]):
             return current[1]
         (schema_id, guid, rule_set), schema = self._find()
         if current is None or current[0] != schema_id:
+            if schema.schema_type != self._schema_type:
+                raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not {self._schema_type}")
             refuse_rules_on_writing(rule_set, f"id {schema_id}")
-            current = self._current = (schema_id, self._compile(self._frame(schema_id, guid), schema))
+            current = self._current = (schema_id, self._compile(self._frame(schema_id, guid, schema), schema))
         return current[1]
 
-    def _frame(self, schema_id: int, guid: str | None) -> Frame:
+    def _frame(self, schema_id: int, guid: str | None, schema: Schema) -> Frame:
+        path = self._path(schema_id, schema)
         if self._config.schema_id_serializer != HEADER:
-            return Frame(schema_id, header(schema_id) + self._path, None)
+            return Frame(schema_id, header(schema_id) + path, None)
         if guid is None:
             raise SerializationError(
                 f"the registry has no GUID for schema id {schema_id}, so that it cannot be written into a header: registries have GUIDs "
                 "since Confluent Platform 8; leave schema.id.serializer=Header out"
             )
-        return Frame(schema_id, b"", [(ID_HEADERS[self._field == "value"], guid_header(guid) + self._path)])
+        return Frame(schema_id, b"", [(ID_HEADERS[self._field == "value"], guid_header(guid) + path)])
 
     def known(self) -> C | None:
         """Return the compiled schema for the next value; None if get() has to ask the registry for it."""
