@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -297,6 +297,56 @@ class TestAvro:
                 with pytest.raises(RecordDeserializationError, match="was it written by a serializer of a schema registry") as caught:
                     consumer.poll(timeout=10)
                 assert caught.value.record.value == b"plain text"
+
+
+MONEY = record({"name": "cents", "type": "int"}, {"name": "unit", "type": "string", "default": "EUR"}, name="Money")
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+DAY = {"type": "int", "logicalType": "date"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("bytes", "\u00ff", b"\xff"),
+        ("double", 1, 1.0),
+        (["null", "string"], None, None),
+        (["string", "null"], "a", "a"),
+        (DECIMAL, "\u0001\u0000", Decimal("2.56")),
+        (DAY, 0, date(1970, 1, 1)),
+        (json.loads(MONEY), {"cents": 1}, {"cents": 1, "unit": "EUR"}),
+        (["null", json.loads(MONEY)], None, None),
+        ({"type": "array", "items": "string"}, [], []),
+        ({"type": "map", "values": "bytes"}, {"a": "\u00ff"}, {"a": b"\xff"}),
+        ("bytes", "\u0100", "\u0100"),
+    ],
+)
+def test_a_default_is_a_value_of_its_own(registry: SchemaRegistryClient, avro: Any, kind: Any, default: Any, value: Any) -> None:
+    """fastavro returns the default of the schema's JSON, and the same object with each value."""
+    reader = json.dumps(
+        {
+            "type": "record",
+            "name": "All",
+            "fields": [
+                {"name": "one", "type": json.loads(record(ID, {"name": "more", "type": kind, "default": default}))},
+                {"name": "list", "type": {"type": "array", "items": "shop.Order"}},
+                {"name": "map", "type": {"type": "map", "values": ["null", "shop.Order"]}},
+                {"name": "inner", "type": ["null", "All"], "default": None},
+            ],
+        }
+    )
+    orders = [{"name": "one", "type": json.loads(record(ID))}, *json.loads(reader)["fields"][1:]]
+    writer = avro.AvroSerializer(registry, json.dumps({"type": "record", "name": "All", "fields": orders}), topic="t")
+    apple: dict[str, Any] = {"id": "apple"}
+    written = writer({"one": apple, "list": [apple], "map": {"a": apple, "b": None}, "inner": {"one": apple, "list": [], "map": {}}})
+    read = avro.AvroDeserializer(registry, reader)
+    for _ in range(2):
+        found = read(written)
+        full = {"id": "apple", "more": value}
+        inner: dict[str, Any] = {"one": full, "list": [], "map": {}, "inner": None}
+        assert found == {"one": full, "list": [full], "map": {"a": full, "b": None}, "inner": inner}
+        assert type(found["one"]["more"]) is type(value)
+        with suppress(AttributeError):
+            found["one"]["more"].clear()
 
 
 def test_a_registry_that_cannot_be_reached_is_an_error_that_may_pass(server: EmbeddedRegistry) -> None:

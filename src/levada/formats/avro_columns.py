@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from levada.formats.avro_conversion import fields_of, named, resolves
 from levada.formats.avro_reader import AvroReader, AvroSteps
-from levada.formats.avro_schema import ParsedSchema, alternatives, default_of, logical_of, unit_of
+from levada.formats.avro_schema import ParsedSchema, unit_of
 from levada.formats.avro_steps import (
     ARRAY,
     BYTES,
@@ -40,6 +40,7 @@ from levada.formats.column_decoder import ColumnDecoder, table_of
 from levada.formats.column_plan import ColumnPlan
 from levada.formats.reading import Decoder, MalformedError, SchemaLookupError
 from levada.registry.avro_codec import RECORDS, contains_itself, kind_of, write_value
+from levada.registry.avro_defaults import alternatives, default_of, logical_of
 
 _PROMOTED: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "long", "float", "double"),

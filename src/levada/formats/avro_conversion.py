@@ -12,9 +12,10 @@ from decimal import Context, Decimal
 from typing import Any, NamedTuple
 
 from levada.errors import ConfigError
-from levada.formats.avro_schema import NAMED, ParsedSchema, alternatives, decimal_of, default_of, logical_of, python_key
+from levada.formats.avro_schema import ParsedSchema, python_key
 from levada.formats.reading import MalformedError
-from levada.registry.avro_codec import RECORDS, kind_of
+from levada.registry.avro_codec import NAMED, RECORDS, kind_of
+from levada.registry.avro_defaults import alternatives, decimal_of, default_of, logical_of
 
 Convert = Callable[[Any], Any]
 _EXACT = Context(prec=1000)

@@ -1,23 +1,21 @@
-"""The Arrow type of a column with an Avro schema, and the defaults of its fields.
+"""The Arrow type of a column with an Avro schema.
 
 Every field may be null. Dates and times stay numbers, as in Avro: Arrow accepts the numbers, and Python's own types end with the year 9999.
-So that fastavro does not convert them to Python's types, logical types are renamed before fastavro parses a schema. Defaults are converted
-here, because fastavro returns them as they are in the schema's JSON.
+So that fastavro does not convert them to Python's types, logical types are renamed before fastavro parses a schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from levada.errors import ConfigError
-from levada.registry.avro_codec import RECORDS, SCHEMA_ERRORS, convert_when_read, document, kind_of, parse, told
+from levada.registry.avro_codec import NAMED, RECORDS, SCHEMA_ERRORS, convert_when_read, document, kind_of, parse, told
+from levada.registry.avro_defaults import RENAMED, alternatives, logical_of
 
-_RENAMED = "levada-"
 _PRIMITIVE: Mapping[str, pa.DataType] = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -42,7 +40,7 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
 }
 """By Avro type and logical type. Other logical types, except decimal, are ignored."""
 _NANOSECONDS: Mapping[str, int] = {
-    f"{_RENAMED}{place}timestamp-{unit}": factor
+    f"{RENAMED}{place}timestamp-{unit}": factor
     for place in ("", "local-")
     for unit, factor in (("millis", 1_000_000), ("micros", 1000), ("nanos", 1))
 }
@@ -60,7 +58,6 @@ _CLASSES: Mapping[str, str] = {
     "map": "dict",
 }
 """The Python class in which fastavro returns values of a type without a name."""
-NAMED = (*RECORDS, "enum", "fixed")
 
 
 def unit_of(schema: Any) -> int | None:
@@ -130,7 +127,7 @@ def renamed(schema: Any) -> Any:
     if "fields" in changed:
         changed["fields"] = [renamed(inner) for inner in changed["fields"]]
     if isinstance(logical := changed.get("logicalType"), str) and logical != "decimal":
-        changed["logicalType"] = _RENAMED + logical
+        changed["logicalType"] = RENAMED + logical
     return changed
 
 
@@ -197,83 +194,9 @@ class _Types:
             keys.add(key)
 
 
-def alternatives(branches: list[Any]) -> list[Any]:
-    """Return the types of a union that a column has to distinguish.
-
-    null is left out, unless it is the only type. int and long alone are long, and float and double alone are double.
-    """
-    others = [branch for branch in branches if branch != "null"]
-    for narrow, wide in (("int", "long"), ("float", "double")):
-        if others in ([narrow, wide], [wide, narrow]):
-            return [wide]
-    return others or ["null"]
-
-
 def python_key(schema: Any) -> str:
     """Return the key by which a value's type in a union is recognized: the name of the type, or its Python class."""
     kind = kind_of(schema)
     if kind in NAMED:
         return str(schema["name"])
     return "Decimal" if kind == "bytes" and logical_of(schema) == "decimal" else _CLASSES[kind]
-
-
-def logical_of(schema: Any) -> str:
-    """Return the logical type under its name in Avro. Empty if the schema has none."""
-    return str(schema.get("logicalType", "")).removeprefix(_RENAMED) if isinstance(schema, dict) else ""
-
-
-_OF_DEFAULTS: Mapping[str, type] = {"null": type(None), "boolean": bool, "int": int, "long": int, "string": str, "enum": str}
-
-
-def default_of(schema: Any, given: Any, names: Mapping[str, Any]) -> Any:
-    """Return a new value for a default. given: its JSON. names: the schema's named types. Raises ValueError if it does not fit."""
-    schema = names.get(schema, schema) if isinstance(schema, str) else schema
-    if isinstance(schema, list):
-        return _of_union(schema, given, names)
-    kind = kind_of(schema)
-    if kind in RECORDS and isinstance(given, dict):
-        return {inner["name"]: _of_field(inner, given, names) for inner in schema["fields"]}
-    if kind == "array" and isinstance(given, list):
-        return [default_of(schema["items"], one, names) for one in given]
-    if kind == "map" and isinstance(given, dict):
-        return {key: default_of(schema["values"], one, names) for key, one in given.items()}
-    if kind in ("bytes", "fixed") and isinstance(given, str):
-        return _of_bytes(schema, given.encode("latin-1"))
-    if kind in ("float", "double") and type(given) in (int, float):
-        return float(given)
-    if type(given) is not _OF_DEFAULTS.get(kind) or (kind == "enum" and given not in schema["symbols"]):
-        raise ValueError(f"{given!r} is no default for {kind}")
-    return given
-
-
-def decimal_of(data: bytes, schema: Any) -> Decimal:
-    """Return the decimal that bytes hold, with the scale of the schema. It is exact, whatever the precision of Python's decimal context."""
-    return Decimal(f"{int.from_bytes(data, signed=True)}E-{schema.get('scale', 0)}")
-
-
-def _of_union(branches: list[Any], given: Any, names: Mapping[str, Any]) -> Any:
-    """Return the value for the first branch that the default fits. Before Avro 1.12 only the first branch could have the default.
-
-    If the union has several types, the value of a named type is a tuple (name, value). Raises ValueError if the default fits no branch.
-    """
-    has_several = len(alternatives(branches)) > 1
-    for branch in branches:
-        schema = names.get(branch, branch) if isinstance(branch, str) else branch
-        try:
-            value = default_of(schema, given, names)
-        except ValueError:
-            continue
-        return (schema["name"], value) if has_several and kind_of(schema) in NAMED else value
-    raise ValueError(f"{given!r} is no default for any type of its union")
-
-
-def _of_field(inner: Mapping[str, Any], given: Mapping[str, Any], names: Mapping[str, Any]) -> Any:
-    if inner["name"] not in given and "default" not in inner:
-        raise ValueError(f"{given!r} lacks the field '{inner['name']}'")
-    return default_of(inner["type"], given[inner["name"]] if inner["name"] in given else inner["default"], names)
-
-
-def _of_bytes(schema: Any, data: bytes) -> Any:
-    if kind_of(schema) == "fixed" and len(data) != schema["size"]:
-        raise ValueError(f"{data!r} is no default for fixed of {schema['size']} bytes")
-    return decimal_of(data, schema) if logical_of(schema) == "decimal" else data

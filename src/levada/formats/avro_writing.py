@@ -12,11 +12,12 @@ import pyarrow as pa
 from levada.errors import ConfigError
 from levada.formats.avro import latest_schema
 from levada.formats.avro_conversion import Convert, each, fields, unless_null, with_defaults
-from levada.formats.avro_schema import MILLISECONDS, AvroSchema, default_of, logical_of
+from levada.formats.avro_schema import MILLISECONDS, AvroSchema
 from levada.formats.reading import Registry
 from levada.formats.writing import Encode, Named, WriteFormat, row_by_row, schema_id_for
 from levada.registry import Schema
 from levada.registry.avro_codec import RECORDS, WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
+from levada.registry.avro_defaults import default_of, logical_of
 from levada.registry.wire_format import header
 
 _WHOLE = (pa.types.is_int8, pa.types.is_int16, pa.types.is_int32)

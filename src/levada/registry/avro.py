@@ -24,6 +24,7 @@ from levada.registry.avro_codec import (
     with_length,
     write_value,
 )
+from levada.registry.avro_defaults import Defaults
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.objects import NO_MODEL, ObjectSerializer, PerSchema, T, model_of
 from levada.registry.rules import refuse_rules_on_reading
@@ -170,10 +171,13 @@ class AvroDeserializer(ReadsSchemaId, Generic[T]):
             raise SerializationError(f"the Avro schema of {name} is nested too deep: {told(fault)}") from fault
 
         tags = self._tags
+        fill = None if reader in (None, writer) else Defaults(reader, names_branches=bool(tags)).fill
 
         def read(data: bytes) -> Any:
             try:
                 value = read_value(with_length(data[begin:]), 0) if is_plain else read_value(data, begin)
+                if fill is not None:
+                    fill(value)
                 return _with_tags(value, tags) if tags else value
             except LeftOverError as fault:
                 raise SerializationError(

@@ -62,7 +62,7 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
         parsed = fastavro.parse_schema(one, named_schemas=known)
     if isinstance(parsed, list | str):
         # fastavro stores the named types of a schema in its record. A union cannot store them, so write out their definitions in the union.
-        parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
+        parsed = fastavro.parse_schema(spelt_out(parsed, known, set()))
     for one in known.values():
         # fastavro accepts any size. With a negative size, its reader would move backwards in the data.
         if kind_of(one) == "fixed" and (type(one["size"]) is not int or one["size"] < 0):
@@ -88,23 +88,23 @@ def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> 
     return known[schema["name"]]
 
 
-def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
+def spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
     """Return a parsed schema that contains the definitions of all its named types, each at the first use of the type.
 
     defined: the names of the types that are defined so far.
     """
     if isinstance(schema, list):
-        return [_spelt_out(branch, names, defined) for branch in schema]
+        return [spelt_out(branch, names, defined) for branch in schema]
     if isinstance(schema, str):
-        return schema if schema in defined or schema not in names else _spelt_out(names[schema], names, defined)
+        return schema if schema in defined or schema not in names else spelt_out(names[schema], names, defined)
     kind = kind_of(schema)
     if kind in NAMED:
         defined.add(schema["name"])
     if kind in RECORDS:
-        fields = [field | {"type": _spelt_out(field["type"], names, defined)} for field in schema["fields"]]
+        fields = [field | {"type": spelt_out(field["type"], names, defined)} for field in schema["fields"]]
         return schema | {"fields": fields}
     inner = {"array": "items", "map": "values"}.get(kind)
-    return schema | {inner: _spelt_out(schema[inner], names, defined)} if inner else schema
+    return schema | {inner: spelt_out(schema[inner], names, defined)} if inner else schema
 
 
 def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:

@@ -206,16 +206,22 @@ def _avro_encoder(parsed: Any) -> Encode:
 
 def _avro_decoder(name: str, schema: Schema, reader: Any) -> Decode:
     from levada.registry.avro_codec import LeftOverError, ValueReader, document, parse, told
+    from levada.registry.avro_defaults import Defaults
 
     names: dict[str, Any] = {}
     try:
-        read = ValueReader(parse([document(schema.schema_str)], names), names, reader)
+        writer = parse([document(schema.schema_str)], names)
+        read = ValueReader(writer, names, reader)
+        fill = None if reader in (None, writer) else Defaults(reader, names_branches=False).fill
     except Exception as fault:
         raise SerializationError(f"fastavro cannot read {name}: {told(fault)}") from fault
 
     def decode(data: bytes) -> Any:
         try:
-            return read(data, 0)
+            value = read(data, 0)
+            if fill is not None:
+                fill(value)
+            return value
         except LeftOverError as fault:
             raise SerializationError(f"{fault.count} bytes are left over after {name}: it was written with another schema") from None
         except Exception as fault:
