@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RegistryAuthorizationError,
         RegistryError,
         RegistryNotFoundError,
+        RegistryProtocolError,
         RegistryUnavailableError,
     )
     from levada.registry.glue.client import GlueSchemaRegistry
@@ -50,6 +51,7 @@ _HOME = {
     "RegistryAuthorizationError": "levada.registry.errors",
     "RegistryError": "levada.registry.errors",
     "RegistryNotFoundError": "levada.registry.errors",
+    "RegistryProtocolError": "levada.registry.errors",
     "RegistryUnavailableError": "levada.registry.errors",
     "Schema": "levada.registry.schema",
     "SchemaReference": "levada.registry.schema",
@@ -76,6 +78,7 @@ __all__ = [
     "RegistryAuthorizationError",
     "RegistryError",
     "RegistryNotFoundError",
+    "RegistryProtocolError",
     "RegistryUnavailableError",
     "Schema",
     "SchemaReference",
