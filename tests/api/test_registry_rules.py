@@ -75,6 +75,18 @@ def test_rules_that_the_registry_adds_count(
         JSONSerializer[Any](registry, TEXT, topic="orders")({})
 
 
+@pytest.mark.parametrize("registers", [True, False])
+@pytest.mark.parametrize("answered", [None, {}, domain(CHECK_ON_READING)])
+def test_rules_of_the_programs_schema_count_if_the_registry_keeps_others(
+    server: EmbeddedRegistry, registry: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch, answered: Any, registers: bool
+) -> None:
+    answer = {"id": 1, "version": 1, "subject": "orders-value", "schema": TEXT, "schemaType": "JSON", "ruleSet": answered}
+    monkeypatch.setattr(server.state, "answer", lambda *request: (200, answer))
+    schema = Schema(TEXT, "JSON", rule_set=domain(ENCRYPT))
+    with pytest.raises(SerializationError, match=r"'hide' \(ENCRYPT\)"):
+        JSONSerializer[Any](registry, schema, topic="orders", auto_register_schemas=registers)({})
+
+
 @pytest.mark.parametrize(("rules", "is_read"), [*((rules, False) for rules in READS_NOT), *((rules, True) for rules in READS)])
 def test_values_are_not_read_without_the_rules_that_change_them(registry: SchemaRegistryClient, rules: Any, is_read: bool) -> None:
     registry.register_schema("orders-value", Schema(TEXT, "JSON", rule_set=rules))
@@ -127,6 +139,9 @@ def test_typed_columns_obey_rules_too(registry: SchemaRegistryClient) -> None:
         scan = lv.scan("orders", bootstrap_servers=kafka.bootstrap_servers, value_format="confluent-avro", registry=registry)
         with pytest.raises(RecordDeserializationError, match="has rules that have to run when a value is read"):
             scan.to_table()
+        with pytest.raises(SerializationError, match="has rules that have to run when a value is read"):
+            registry.register_schema("secrets-value", Schema(TEXT, "JSON", rule_set=domain(ENCRYPT)))
+            lv.scan("secrets", bootstrap_servers=kafka.bootstrap_servers, value_format="json-schema", registry=registry).to_table()
 
 
 def test_the_latest_schema_with_metadata(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:

@@ -15,7 +15,7 @@ from levada.api.interception import ArrowHeaders, Interceptors
 from levada.api.lifecycle import HandedOver
 from levada.api.reporting import Reporting
 from levada.api.waiting import run_flow
-from levada.base.asking import ID_HEADERS, asks_registry
+from levada.base.asking import ID_HEADERS, AsksRegistry
 from levada.base.clock import NEVER_MS, epoch_ms
 from levada.base.flow import CallerFlow, Compute, Flow
 from levada.client.engine import Engine
@@ -87,7 +87,7 @@ class Producing:
         self.handed_over = HandedOver(given, self.log)
         self.serializers = config.key_serializer, config.value_serializer
         # A record may be sent on with the headers that it was read with. Readers would take the old schema's id for that of the new one.
-        self._id_headers = [name for name, one in zip(ID_HEADERS, self.serializers, strict=True) if asks_registry(one)]
+        self._id_headers = [name for name, one in zip(ID_HEADERS, self.serializers, strict=True) if isinstance(one, AsksRegistry)]
         self._wall_ms = host.wall_ms
         self._writers: dict[str, tuple[Any, Any]] = {}
         """By topic, the last arguments of send_arrow() about formats, and the formats that they make."""

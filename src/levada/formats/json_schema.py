@@ -15,6 +15,7 @@ from levada.formats.json import JsonFormat, JsonWriter
 from levada.formats.reading import LONGEST, DecodedRows, Decoder, Format, Registry, RowFault, latest_version, with_short_ids
 from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
 from levada.registry import Schema
+from levada.registry.rules import refuse_rules_on_reading
 from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
 
 JSON = "JSON"
@@ -37,11 +38,15 @@ class JsonSchemaFormat(Format):
     schema: pa.Schema | None = None
 
     def pinned(self) -> Self:
-        """Return the format with its schema: the latest one of the subject if it has none yet. Raises ConfigError, RegistryError."""
+        """Return the format with its schema: the latest one of the subject if it has none yet. Raises ConfigError, RegistryError.
+
+        Raises SerializationError if the latest schema has rules that change values when they are read, such as decryption.
+        """
         if self.schema is not None:
             return self
         assert self.registry is not None and self.subject is not None
         latest = latest_version(self.registry, self.subject, self.option, JSON)
+        refuse_rules_on_reading(latest.schema.rule_set, f"id {latest.schema_id}")
         return replace(self, schema=arrow_schema(latest.schema.schema_str, f"subject '{self.subject}' version {latest.version}"))
 
     @property

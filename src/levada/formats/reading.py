@@ -13,7 +13,7 @@ import pyarrow as pa
 from levada.errors import ConfigError
 from levada.registry import RegisteredSchema, RegistryNotFoundError, SchemaRegistryClient
 from levada.registry.rules import refuse_rules_on_writing
-from levada.registry.wire_format import GUID_MAGIC, GUID_SIZE, header
+from levada.registry.wire_format import GUID_MAGIC, GUID_SIZE, HEADER_SIZE, header
 
 
 class Fault(Protocol):
@@ -144,7 +144,8 @@ def _client(process: int, settings: tuple[tuple[str, Any], ...]) -> SchemaRegist
 def with_ids(values: pa.Array, headers: pa.Array, name: str) -> pa.Array:
     """Return a column of keys or values where each begins with its schema id, also those whose id is in a header.
 
-    headers: the records' headers. name: of the header. Of several headers the last one counts, as in Java.
+    headers: the records' headers. name: of the header. Of several headers the last one counts, as in Java. If it is too short for an id, it
+    stands alone in the column, so that the value is malformed.
     """
     import pyarrow.compute as pc
 
@@ -158,7 +159,10 @@ def with_ids(values: pa.Array, headers: pa.Array, name: str) -> pa.Array:
     # index_in() returns the first place of a row in the reversed list, which is its last header.
     places = pc.index_in(pa.array(range(len(values)), rows.type), rows[::-1])
     found = ids[::-1].take(places)
-    return pc.if_else(pc.is_valid(found), pc.binary_join_element_wise(found, values, b""), values)
+    size = pc.if_else(pc.starts_with(found, bytes([GUID_MAGIC])), 1 + GUID_SIZE, HEADER_SIZE)
+    joined = pc.binary_join_element_wise(found, values, b"")
+    is_short = pc.and_(pc.less(pc.binary_length(found), size), pc.is_valid(joined))
+    return pc.if_else(pc.is_valid(found), pc.if_else(is_short, found, joined), values)
 
 
 def with_short_ids(values: pa.Array, id_of: Callable[[bytes], int]) -> pa.Array:

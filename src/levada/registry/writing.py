@@ -79,7 +79,9 @@ class WriterSchema(Generic[C]):
         if current is None or current[0] != schema_id:
             if schema.schema_type != self._schema_type:
                 raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not {self._schema_type}")
-            refuse_rules_on_writing(rule_set, f"id {schema_id}")
+            # A registry that knows no rules answers without those of the program's schema.
+            for rules in (rule_set, schema.rule_set):
+                refuse_rules_on_writing(rules, f"id {schema_id}")
             current = self._current = (schema_id, self._compile(self._frame(schema_id, guid, schema), schema))
         return current[1]
 
@@ -116,8 +118,7 @@ class WriterSchema(Generic[C]):
             return _answer(latest), latest.schema
         own = self._own()
         if config.auto_register_schemas:
-            registered = registry._register(self._subject, own, config.normalize_schemas)
-            return registered._replace(rule_set=registered.rule_set or own.rule_set), own
+            return registry._register(self._subject, own, config.normalize_schemas), own
         return _answer(self._registered(own)), own
 
     def _registered(self, own: Schema) -> RegisteredSchema:
