@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from fork_kit import told_by_child
 from levada.errors import ClosedError, ConfigError, TokenError
 from levada.registry import (
     IncompatibleSchemaError,
@@ -427,6 +428,17 @@ def test_a_forked_child_does_not_use_its_parents_connection(server: EmbeddedRegi
     assert os.waitpid(child, 0)[1] == 0
     assert registry.get_subjects() == []
     assert server.requests == ["GET /subjects"] * 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_does_not_wait_for_threads_of_its_parent(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
+    """A thread that has a lock while another one forks is not in the child."""
+    registry.register_schema("orders-value", INT)
+    # The child's request is sent again after a pause.
+    server.faults.answer(503)
+    with registry._latest._lock, registry._transport._lock, registry._closed._cond:  # type: ignore[attr-defined]
+        assert told_by_child(lambda: str(registry.get_latest_version("orders-value").version)) == "1"
+    assert registry.get_latest_version("orders-value").version == 1
 
 
 @pytest.fixture(scope="module")

@@ -151,6 +151,24 @@ def test_a_serializer_of_prefixes_leaves_out_the_id_of_the_record_that_was_read(
     assert list(record.headers) == [(KEY_ID, JSON_ID), ("trace", b"7")]
 
 
+def test_an_id_for_the_other_side_is_refused(kafka: EmbeddedKafka, registry: SchemaRegistryClient) -> None:
+    """The key's id would take the place of the value's: the value would be read with the schema of the key."""
+    settings: dict[str, Any] = {"subject_name_strategy": lambda *_: "others", "schema_id_serializer": "Header"}
+    for_key = JSONSerializer[Any](registry, '{"title":"Key","type":"object"}', **settings)
+    with (
+        lv.KafkaProducer(
+            bootstrap_servers=kafka.bootstrap_servers, key_serializer=for_key, value_serializer=in_header(registry)
+        ) as producer,
+        pytest.raises(SerializationError, match=r"key: .*__value_schema_id; make its serializer with field='key'"),
+    ):
+        producer.send("orders", {"n": 1}, {"k": 1})
+    with (
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=in_header(registry, "key")) as producer,
+        pytest.raises(SerializationError, match=r"value: .*__key_schema_id; make its serializer with field='value'"),
+    ):
+        producer.send("orders", {"n": 1})
+
+
 def test_a_function_around_a_serializer_passes_the_headers_on(kafka: EmbeddedKafka, registry: SchemaRegistryClient) -> None:
     serializer = in_header(registry)
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=lambda n: serializer({"n": n})) as producer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fork_kit import told_by_child
 from levada.credentials import OAuthToken, SaslError
 from levada.errors import ConfigError, TokenError
 from levada.oauth import allow_token_endpoints
@@ -216,6 +218,27 @@ def test_a_thread_with_a_valid_token_does_not_wait_for_the_next_one() -> None:
     go_on.set()
     refreshing.join(20)
     assert tokens.current() == "t2"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_does_not_wait_for_its_parents_request() -> None:
+    clock, begun, go_on = Clock(), threading.Event(), threading.Event()
+    endpoint, parent = Endpoint(clock), os.getpid()
+
+    def fetch() -> OAuthToken:
+        if os.getpid() == parent:
+            begun.set()
+            assert go_on.wait(20)
+        return endpoint()
+
+    tokens = Tokens(fetch, clock)
+    asking = threading.Thread(target=tokens.current)
+    asking.start()
+    assert begun.wait(20)
+    told = told_by_child(tokens.current)
+    go_on.set()
+    asking.join(20)
+    assert told == "t1"
 
 
 class Listening(BaseHTTPRequestHandler):

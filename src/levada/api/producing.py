@@ -20,7 +20,7 @@ from levada.base.clock import NEVER_MS, epoch_ms
 from levada.base.flow import CallerFlow, Compute, Flow
 from levada.client.engine import Engine
 from levada.config import ProducerConfig
-from levada.errors import ConfigError, FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
+from levada.errors import ConfigError, FlushTimeout, IllegalStateError, KafkaError, SerializationError, TimeoutError, not_written
 from levada.interceptors import ProducerRecord
 from levada.producer.append.appender import batch_memory, is_ack
 from levada.producer.append.partition_queue import TopicQueues
@@ -147,9 +147,9 @@ class Producing:
         if pairs and self._id_headers:
             pairs = [pair for pair in pairs if pair[0] not in self._id_headers]
         if isinstance(value, BytesWithHeaders):
-            value, pairs = _taken(value, pairs)
+            value, pairs = _taken(value, pairs, "value")
         if isinstance(key, BytesWithHeaders):
-            key, pairs = _taken(key, pairs)
+            key, pairs = _taken(key, pairs, "key")
         self._check_callback(on_delivery)
         _check_ack(ack)
         if partition is not None:
@@ -584,9 +584,16 @@ def _check_column_names(call: str, topic: str, columns: Mapping[str, str | Seque
         )
 
 
-def _taken(data: BytesWithHeaders, pairs: Headers) -> tuple[bytes, Headers]:
-    """Return the bytes of a key or value, and the headers of its record with those that it needs."""
+def _taken(data: BytesWithHeaders, pairs: Headers, side: str) -> tuple[bytes, Headers]:
+    """Return the bytes of a key or value, and the headers of its record with those that it needs.
+
+    Raises SerializationError if they have the schema id of the other side, because it would be read with this schema. side: key or value.
+    """
     names = {name for name, _ in data.headers}
+    if (other := ID_HEADERS[side == "key"]) in names:
+        raise SerializationError(
+            f"{side}: it was serialized for the other side, with the header {other}; make its serializer with field='{side}'"
+        )
     return bytes(data), [*(pair for pair in pairs if pair[0] not in names), *data.headers]
 
 

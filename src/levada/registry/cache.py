@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
 from typing import Generic, TypeVar
 
 from levada.base.clock import NEVER_MS
+from levada.base.forks import lock_for_forks
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -26,7 +26,7 @@ class Cache(Generic[K, V]):
         self._capacity = capacity
         self._ttl_ms = ttl_ms
         self._now_ms = now_ms
-        self._lock = Lock()
+        self._lock = lock_for_forks()
         self._values: OrderedDict[K, tuple[int, V]] = OrderedDict()
         self._generation = 0
 

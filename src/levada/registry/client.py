@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from random import Random
-from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from levada.base.clock import SystemClock
+from levada.base.forks import event_for_forks
 from levada.config.registry import RegistryConfig
 from levada.errors import ClosedError
 from levada.registry import endpoints
@@ -59,7 +59,7 @@ class SchemaRegistryClient:
         self._transport = Transport(config, self._now_ms, USER_AGENT)
         # Close the connections even if the program drops the client without close().
         self._finalizer = weakref.finalize(self, self._transport.close)
-        self._closed = Event()
+        self._closed = event_for_forks()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
         self._schemas: Cache[tuple[int | str, str | None], tuple[Schema, str | None]] = Cache(capacity, None, self._now_ms)
         self._versions: Cache[tuple[str, int, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)

@@ -6,10 +6,10 @@ token. Without a valid token all wait for one request. While requests fail, the 
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NamedTuple
 
 from levada.base.clock import Clock
+from levada.base.forks import lock_for_forks
 from levada.config.registry import ISSUER, RegistryConfig
 from levada.errors import TokenError
 from levada.oauth.endpoint import checked_url
@@ -34,7 +34,7 @@ class Tokens:
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._lock = Lock()
+        self._lock = lock_for_forks()
         self._token = _Token("", 0, 0)
         self._ended = 0
         """How many requests have ended."""

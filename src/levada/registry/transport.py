@@ -9,10 +9,10 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from threading import Lock
 from typing import Any, cast
 
 from levada.base.clock import SystemClock
+from levada.base.forks import lock_for_forks
 from levada.config.registry import RegistryConfig, RegistryUrl, is_header_text
 from levada.errors import ConfigError, TokenError
 from levada.registry.attempts import Attempt, NoAnswer
@@ -80,7 +80,7 @@ class Transport:
         self._tls = _tls_context(config) if any(url.scheme == "https" for url in config.schema_registry_url) else None
         self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent, **_of_confluent_cloud(config)}
         self._kept: dict[RegistryUrl, list[HTTPConnection]] = {}
-        self._lock = Lock()
+        self._lock = lock_for_forks()
         self._pid = os.getpid()
         self._closed = False
 
