@@ -44,6 +44,7 @@ READS = {
     "frames": "_received",
     "json": "JsonDecoder",
     "avro": "decoders",
+    "protobuf": "protobuf_decoders",
 }
 
 

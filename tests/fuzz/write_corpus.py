@@ -18,6 +18,7 @@ import lz4.frame
 import zstandard
 
 import avro_kit
+import protobuf_columns
 from fuzz_targets import DATA_MESSAGES, PACKED_BATCH, PACKED_MESSAGES
 from json_kit import BAD_TEXTS, EVERYTHING, GOOD_TEXTS, Documents
 from levada.protocol.api import APIS
@@ -131,6 +132,14 @@ def avro() -> Iterator[bytes]:
         yield b"".join(bytes([len(value)]) + value for value in values)
 
 
+def protobuf() -> Iterator[bytes]:
+    """Messages of every type with something in every field, and ones that are cut off."""
+    for number, name in enumerate(protobuf_columns.NAMES):
+        messages = [protobuf_columns.filled(name, seed) for seed in range(3)]
+        values = [*messages, messages[0][: len(messages[0]) // 2]]
+        yield bytes([number]) + b"".join(bytes([len(value)]) + value for value in values)
+
+
 def write(target: str, seeds: Iterator[bytes]) -> int:
     """Write the seeds of a target in place of the ones before; return how many bytes they are."""
     folder = CORPUS / target
@@ -142,5 +151,5 @@ def write(target: str, seeds: Iterator[bytes]) -> int:
 
 
 if __name__ == "__main__":
-    for seeds in (responses, requests, embedded, records, codecs, frames, json, avro):
+    for seeds in (responses, requests, embedded, records, codecs, frames, json, avro, protobuf):
         print(f"{seeds.__name__}: {write(seeds.__name__, seeds())} bytes")

@@ -34,6 +34,7 @@ from levada.record.legacy.message import write_message
 from levada.record.memory_records import read_batches
 from levada.types import TopicPartition
 from levada.wire import varint
+from protobuf_columns import decoders as protobuf_decoders
 from protocol_strategies import data_messages, versions_of
 
 MAX_CPU_S: Final = 1.0
@@ -138,11 +139,7 @@ def fuzz_json(data: bytes) -> None:
 
 def fuzz_avro(data: bytes) -> None:
     """Avro values, each after its size in a byte: what a record's value may hold."""
-    found, at = [], 0
-    while at < len(data):
-        found.append(data[at + 1 : at + 1 + data[at]])
-        at += 1 + data[at]
-    values = pa.array(found, pa.binary())
+    values = _sized(data)
     by_columns, one_by_one = decoders()
     columns, rows = by_columns.decode(values), one_by_one.decode(values)
     columns.rows.validate(full=True)
@@ -154,13 +151,35 @@ def fuzz_avro(data: bytes) -> None:
             raise Finding("a value was read otherwise than fastavro reads it")
 
 
+def fuzz_protobuf(data: bytes) -> None:
+    """The number of a message type, and messages, each after its size in a byte: what a record's value may hold."""
+    values = _sized(data[1:])
+    by_columns, one_by_one = protobuf_decoders(data[0] if data else 0)
+    columns, rows = by_columns.decode(values), one_by_one.decode(values)
+    columns.rows.validate(full=True)
+    if columns.malformed != rows.malformed:
+        raise Finding("a message is malformed for one of the decoders only")
+    for row in range(len(values)):
+        if _texts(columns.rows.slice(row, 1)) != _texts(rows.rows.slice(row, 1)):
+            raise Finding("a message was read otherwise than the package reads it")
+
+
+def _sized(data: bytes) -> pa.Array:
+    """Return values, each of which stands after its size in a byte."""
+    found, at = [], 0
+    while at < len(data):
+        found.append(data[at + 1 : at + 1 + data[at]])
+        at += 1 + data[at]
+    return pa.array(found, pa.binary())
+
+
 def _texts(array: pa.Array) -> list[str]:
     """Return what a column shows, in which no number is equal to no number. Fields of a null struct count as null."""
     if pa.types.is_struct(array.type):
         return [str(array.is_null()), *(text for field in array.flatten() for text in _texts(field))]
     if pa.types.is_map(array.type):
-        # fastavro keeps the last value of a repeated key, Arrow all of them.
-        return [str([row and dict(row) for row in array.to_pylist()])]
+        # fastavro keeps the last value of a repeated key, Arrow all of them. And maps have no order.
+        return [str([row and sorted(dict(row).items(), key=str) for row in array.to_pylist()])]
     return [str(array)]
 
 
@@ -173,6 +192,7 @@ TARGETS: Final[dict[str, Target]] = {
     "frames": fuzz_frames,
     "json": fuzz_json,
     "avro": fuzz_avro,
+    "protobuf": fuzz_protobuf,
 }
 
 VARINTS: Final[list[tuple[Any, Any]]] = [

@@ -22,6 +22,11 @@ from google.protobuf.duration_pb2 import DESCRIPTOR as DURATION
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 
+from levada.formats.protobuf import ProtobufFormat
+from levada.formats.protobuf_columns import ProtobufDecoder
+from levada.formats.protobuf_schema import MessageType
+from levada.formats.reading import RowDecoder
+
 SCALARS: tuple[str, ...] = ("bool", "int32", "sint32", "sfixed32", "uint32", "fixed32", "int64", "sint64", "sfixed64", "uint64", "fixed64")
 SCALARS += ("float", "double", "string", "bytes")
 
@@ -233,3 +238,49 @@ def _entry(name: str, key: str, value: Any) -> Any:
 def every_kind(name: str) -> Any:
     """Return the class of a message that has what types.All and types.Old lack."""
     return GetMessageClass(_every().FindMessageTypeByName(name))
+
+
+NAMES: tuple[str, ...] = ("types.Old", "types.All", "every.New", "every.Old", "every.Extendable", "every.Outer")
+"""The messages of this file."""
+
+
+@lru_cache
+def class_named(name: str) -> Any:
+    return every_kind(name) if name.startswith("every.") else message_class(name)
+
+
+def filled(name: str, third: int) -> bytes:
+    """Return a message with something in every third of its fields, from that place on."""
+    return _filled(class_named(name), third)
+
+
+def _filled(kind: Any, third: int) -> bytes:
+    message = kind()
+    for one in list(kind.DESCRIPTOR.fields)[third::3]:
+        inner = one.message_type
+        if inner is not None:
+            data = _filled(GetMessageClass(inner), third) if one.name not in ("news", "one") else b""
+            number, is_group = one.number, one.type == one.TYPE_GROUP
+            tag, end = _varint(number << 3 | (3 if is_group else 2)), _varint(number << 3 | 4) if is_group else b""
+            message.MergeFromString(tag + (b"" if is_group else _varint(len(data))) + data + end)
+            continue
+        values: Any = {one.CPPTYPE_STRING: "a" if one.type == one.TYPE_STRING else b"b", one.CPPTYPE_BOOL: True}
+        value = one.enum_type.values[-1].number if one.enum_type is not None else values.get(one.cpp_type, third + 1)
+        if one.is_repeated:
+            getattr(message, one.name).extend([value] * 2)
+        else:
+            setattr(message, one.name, value)
+    return bytes(message.SerializePartialToString())
+
+
+def _varint(number: int) -> bytes:
+    return number.to_bytes(1) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
+
+def decoders(number: int) -> tuple[ProtobufDecoder, RowDecoder]:
+    """Return the decoder by columns for one of NAMES, and the one that reads value by value."""
+    format_ = ProtobufFormat(MessageType.of(class_named(NAMES[number % len(NAMES)]).DESCRIPTOR, "it"), has_header=False)
+    by_columns = format_.decoder()
+    assert isinstance(by_columns, ProtobufDecoder)
+    assert isinstance(by_columns._one_by_one, RowDecoder)
+    return by_columns, by_columns._one_by_one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ import pyarrow as pa
 from levada.formats.protobuf import ProtobufFormat
 from levada.formats.protobuf_columns import ProtobufDecoder, has_steps
 from levada.formats.protobuf_schema import MessageType
-from protobuf_columns import every_kind, message_class
+from protobuf_columns import NAMES, class_named
 
 Draw = Callable[[Any], Any]
-NAMES = ("types.Old", "types.All", "every.New", "every.Old", "every.Extendable", "every.Outer")
 
 
 class NotCalled:
@@ -30,11 +28,6 @@ class NotCalled:
 
     def decode(self, values: Any) -> Any:
         raise AssertionError("decoded value by value")
-
-
-@lru_cache
-def class_named(name: str) -> Any:
-    return every_kind(name) if name.startswith("every.") else message_class(name)
 
 
 def both(name: str, *, has_header: bool = False) -> tuple[ProtobufDecoder, Any]:
