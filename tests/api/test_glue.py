@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,7 @@ from levada.registry import (
     SchemaReference,
     objects,
 )
+from levada.registry.errors import RegistryProtocolError
 from levada.registry.glue import client as glue_client
 from levada.registry.glue.wire_format import HEADER_SIZE
 from levada.registry.wire_format import header
@@ -266,6 +268,27 @@ def test_what_confluents_serializers_wrote_goes_to_the_secondary_deserializer() 
     new = OF_JAVA["avro"][:HEADER_SIZE] + b'{"item":"pear"}'
     assert both(new) == {"item": "pear"}
     assert GlueDeserializer(known(JSON_ORDER), secondary_deserializer=bytes.decode)(b"plain") == "plain"
+
+
+def test_the_secondary_deserializer_gets_the_header_with_the_schemas_id() -> None:
+    both = GlueDeserializer(known(JSON_ORDER), secondary_deserializer=JSONDeserializer())
+    assert both(b'{"item":"apple"}', header(7)) == {"item": "apple"}
+    with pytest.raises(SerializationError, match="data of schema id 7 are not JSON"):
+        both(OF_JAVA["avro"][:HEADER_SIZE], header(7))
+    new = OF_JAVA["avro"][:HEADER_SIZE] + b'{"item":"pear"}'
+    assert both(new) == {"item": "pear"}
+    plain: GlueDeserializer[Any] = GlueDeserializer(known(JSON_ORDER), secondary_deserializer=bytes.decode)
+    assert plain(new, header(7)) == {"item": "pear"}
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"SchemaVersionId": "7", "Status": "AVAILABLE"}, {"SchemaVersionId": None, "Status": None}])
+def test_what_is_not_glues_answer_is_told(answer: Any) -> None:
+    glue: Any = SimpleNamespace(meta=SimpleNamespace(endpoint_url="http://proxy"))
+    glue.get_schema_by_definition = glue.get_schema_version = lambda **_: answer
+    registry = GlueSchemaRegistry(glue)
+    for call in (lambda: registry.get_schema(UUID(int=7)), lambda: registry.lookup_schema("orders", JSON_ORDER)):
+        with pytest.raises(RegistryProtocolError, match="http://proxy did not answer as Glue does"):
+            call()
 
 
 def test_wrong_arguments_are_named(glue: GlueService) -> None:

@@ -17,7 +17,7 @@ from fork_kit import told_by_child
 from levada.credentials import OAuthToken, SaslError
 from levada.errors import ConfigError, TokenError
 from levada.oauth import allow_token_endpoints
-from levada.registry import JSONSerializer, RegistryUnavailableError, SchemaRegistryClient
+from levada.registry import JSONSerializer, RegistryAuthenticationError, RegistryUnavailableError, Schema, SchemaRegistryClient
 from levada.registry.tokens import Tokens
 from levada.testing import EmbeddedRegistry, EmbeddedTokenEndpoint
 from levada.testing.tokens import TokenAnswer
@@ -76,6 +76,29 @@ def test_one_token_serves_all_requests(tokens: EmbeddedTokenEndpoint, server: Ch
         assert registry.get_subjects() == ["t-value"]
     assert tokens.forms == [{"grant_type": "client_credentials", "scope": "registry"}]
     assert server.users == ["billing"] * 2
+
+
+def test_a_request_is_sent_again_when_its_token_was_revoked(
+    tokens: EmbeddedTokenEndpoint, server: CheckingRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SchemaRegistryClient(settings(tokens, server.url)) as registry:
+        registry.get_subjects()
+        revoked = registry._transport._tokens.current()  # type: ignore[union-attr]
+        validate = server._validate
+
+        def validate_others(token: str, wall_ms: int) -> Any:
+            if token == revoked:
+                raise SaslError("revoked")
+            return validate(token, wall_ms)
+
+        server._validate = validate_others
+        with pytest.raises(RegistryAuthenticationError):
+            # It is too new to be replaced.
+            registry.get_subjects()
+        monkeypatch.setattr("levada.registry.tokens._PAUSE_MS", 0)
+        assert registry.register_schema("t-value", Schema('"int"')) == 1
+    assert len(tokens.forms) == 2
+    assert server.requests == ["GET /subjects", "POST /subjects/t-value/versions"]
 
 
 def test_a_registry_waits_for_an_endpoint_that_is_down(tokens: EmbeddedTokenEndpoint, server: CheckingRegistry) -> None:
@@ -154,6 +177,22 @@ def test_a_token_is_used_to_its_end_while_the_endpoint_is_down() -> None:
         assert endpoint.count == count
     endpoint.error = None
     assert tokens.current() == "t6"
+
+
+def test_a_token_that_is_refused_is_replaced_unless_it_is_new() -> None:
+    clock = Clock()
+    endpoint = Endpoint(clock)
+    tokens = Tokens(endpoint, clock)
+    assert (tokens.current(), tokens.refused("t1"), tokens.current()) == ("t1", False, "t1")
+    clock.ms += 10_000
+    assert (tokens.refused("t1"), tokens.current()) == (True, "t2")
+    # The answer to a request that another thread has sent before.
+    assert (tokens.refused("t1"), tokens.current(), endpoint.count) == (True, "t2", 2)
+    endpoint.error = TokenError("down")
+    clock.ms += 10_000
+    assert tokens.refused("t2")
+    with pytest.raises(TokenError, match="down"):
+        tokens.current()
 
 
 def test_a_token_without_a_known_lifetime_is_used_once() -> None:

@@ -277,6 +277,7 @@ def _varint(number: int) -> bytes:
     return number.to_bytes(1) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
 
 
+@lru_cache
 def decoders(number: int) -> tuple[ProtobufDecoder, RowDecoder]:
     """Return the decoder by columns for one of NAMES, and the one that reads value by value."""
     format_ = ProtobufFormat(MessageType.of(class_named(NAMES[number % len(NAMES)]).DESCRIPTOR, "it"), has_header=False)

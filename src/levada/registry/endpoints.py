@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from levada.registry.errors import RegistryProtocolError, answer_error
+from levada.registry.rules import LISTS
 from levada.registry.schema import AVRO, Compatibility, RegisteredSchema, Schema, SchemaReference
 
 R = TypeVar("R")
@@ -135,13 +136,20 @@ def _object(value: Any) -> dict[str, Any] | None:
     return value
 
 
+def _rule_set(document: Any) -> dict[str, Any] | None:
+    """Return the rules of an answer. Raises TypeError if rules that may have to run are not lists of objects."""
+    rule_set = _object(document.get("ruleSet"))
+    for rules in [(rule_set or {}).get(name) or [] for name in LISTS]:
+        if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+            raise TypeError(f"expected a list of objects, got {rules!r}")
+    return rule_set
+
+
 def _schema(document: Any) -> Schema:
     used = document.get("references") or ()
     references = [SchemaReference(_string(one["name"]), _string(one["subject"]), _number(one["version"])) for one in used]
-    rule_set = _object(document.get("ruleSet"))
-    return Schema(
-        _string(document["schema"]), _string(document.get("schemaType") or AVRO), references, _object(document.get("metadata")), rule_set
-    )
+    metadata, rule_set = _object(document.get("metadata")), _rule_set(document)
+    return Schema(_string(document["schema"]), _string(document.get("schemaType") or AVRO), references, metadata, rule_set)
 
 
 def _guid(document: Any) -> str | None:
@@ -255,7 +263,7 @@ class Registered(NamedTuple):
 def register(subject: str, schema: Schema, normalize: bool) -> Request[Registered]:
     """POST /subjects/{subject}/versions. A schema that is registered again keeps its id and its GUID."""
     path = _path("subjects", subject, "versions")
-    read = lambda document: Registered(_number(document["id"]), _guid(document), _object(document.get("ruleSet")))  # noqa: E731
+    read = lambda document: Registered(_number(document["id"]), _guid(document), _rule_set(document))  # noqa: E731
     return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
 
 

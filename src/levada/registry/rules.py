@@ -14,7 +14,8 @@ from levada.errors import SerializationError
 
 _ON_WRITING = ("WRITE", "WRITEREAD")
 _ON_READING = ("READ", "WRITEREAD")
-_LISTS = ("domainRules", "encodingRules")
+LISTS = ("domainRules", "encodingRules")
+"""The lists of a ruleSet whose rules are for values."""
 _IN_CLIENTS = (None, "ALL", "CLIENT")
 
 
@@ -32,7 +33,7 @@ def refuse_rules_on_reading(rule_set: Mapping[str, Any] | None, schema: str) -> 
 def _active(rule_set: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     if rule_set is None or rule_set.get("enableAt") not in _IN_CLIENTS:
         return
-    for name in _LISTS:
+    for name in LISTS:
         yield from (rule for rule in rule_set.get(name) or () if not rule.get("disabled"))
 
 

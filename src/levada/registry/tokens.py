@@ -1,7 +1,8 @@
 """The OAuth token of a registry's client: requested with the first request to the registry, and again before it expires.
 
 All threads share the token. One of them requests the next one when most of the lifetime is over, while the others go on with the current
-token. Without a valid token all wait for one request. While requests fail, the current token is used until it expires.
+token. Without a valid token all wait for one request. While requests fail, the current token is used until it expires. A token that the
+registry refuses is not used again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from levada.oauth.token import checked
 _REFRESH_AFTER = 0.8
 """The part of a token's lifetime after which the next one is requested, as sasl.login.refresh.window.factor."""
 _PAUSE_MS = 10_000
-"""The pause after a failed request while the current token is valid."""
+"""The pause after a failed request while the current token is valid, and the age from which a token that is refused is replaced."""
 
 
 class _Token(NamedTuple):
     value: str
+    since_ms: int
     refresh_ms: int
     ends_ms: int
 
@@ -35,7 +37,7 @@ class Tokens:
         self._fetch = fetch
         self._clock = clock
         self._lock = lock_for_forks()
-        self._token = _Token("", 0, 0)
+        self._token = _Token("", 0, 0, 0)
         self._ended = 0
         """How many requests have ended."""
         self._error: TokenError | None = None
@@ -80,6 +82,19 @@ class Tokens:
         finally:
             self._lock.release()
 
+    def refused(self, value: str) -> bool:
+        """Stop using a token that the registry refuses, because it may be revoked. Return whether current() has another one.
+
+        A new token is not replaced, so that a registry which refuses all tokens does not lead to a request for each of its answers.
+        """
+        token, now_ms = self._token, self._clock.wall_ms()
+        if token.value != value:
+            return True
+        if now_ms - token.since_ms < _PAUSE_MS:
+            return False
+        self._token = token._replace(refresh_ms=0, ends_ms=0)
+        return True
+
     def _refresh(self, before: _Token) -> None:
         self._error = None
         try:
@@ -94,4 +109,4 @@ class Tokens:
         now_ms = self._clock.wall_ms()
         # A token without a known lifetime is used once.
         lifetime_ms = (lifetime_s or 0) * 1000
-        self._token = _Token(token.value, now_ms + int(lifetime_ms * _REFRESH_AFTER), now_ms + int(lifetime_ms))
+        self._token = _Token(token.value, now_ms, now_ms + int(lifetime_ms * _REFRESH_AFTER), now_ms + int(lifetime_ms))

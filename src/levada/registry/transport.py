@@ -8,8 +8,9 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from levada.base.clock import SystemClock
 from levada.base.forks import lock_for_forks
@@ -19,6 +20,10 @@ from levada.registry.attempts import Attempt, NoAnswer
 from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
 from levada.registry.errors import RegistryProtocolError
 
+if TYPE_CHECKING:
+    from levada.registry.tokens import Tokens
+
+BEARER = "Bearer "
 MOST_KEPT = 8
 PIECE = 1 << 16
 LONGEST_RETRY_AFTER_DIGITS = 9
@@ -76,7 +81,8 @@ class Transport:
         self._proxy = config.proxy_url
         self._read_s = config.http_read_timeout_ms / 1000
         self._max_bytes = config.max_response_bytes
-        self._authorization = _authorization(config)
+        self._tokens = _tokens(config)
+        self._authorization = _authorization(config, self._tokens)
         self._tls = _tls_context(config) if any(url.scheme == "https" for url in config.schema_registry_url) else None
         self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent, **_of_confluent_cloud(config)}
         self._kept: dict[RegistryUrl, list[HTTPConnection]] = {}
@@ -87,8 +93,9 @@ class Transport:
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request to one address. Return the answer, or a NoAnswer with the reason if the request fails.
 
-        If no OAuth token can be requested now, the request is not sent. A request that may be repeated is sent on an idle connection if
-        there is one. If it fails there, it is sent again on a new connection, unless it has timed out.
+        If no OAuth token can be requested now, the request is not sent. If the registry refuses the token, the request is sent again with
+        another one, once. A request that may be repeated is sent on an idle connection if there is one. If it fails there, it is sent again
+        on a new connection, unless it has timed out.
 
         Raises TokenError if asking for a token again would not help, and RegistryProtocolError if the answer exceeds max.response.bytes.
         """
@@ -96,10 +103,22 @@ class Transport:
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
         try:
             headers = {**self._headers, **content, **self._authorization(attempt.url)}
+            outcome = self._send(attempt, request, headers, deadline_ms)
+            if self._has_another_token(outcome, headers):
+                outcome = self._send(attempt, request, {**headers, **self._authorization(attempt.url)}, deadline_ms)
         except TokenError as error:
             if not error.retriable:
                 raise
             return NoAnswer(f"there is no token for it: {error}", sent=False)
+        return outcome
+
+    def _has_another_token(self, outcome: Answer | NoAnswer, headers: Mapping[str, str]) -> bool:
+        """Whether the registry has refused the token of a request, and there may be another one."""
+        if self._tokens is None or not isinstance(outcome, Answer) or outcome.status != HTTPStatus.UNAUTHORIZED:
+            return False
+        return self._tokens.refused(headers["Authorization"].removeprefix(BEARER))
+
+    def _send(self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str], deadline_ms: int) -> Answer | NoAnswer:
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
             outcome = self._exchange(kept, attempt, request, headers, deadline_ms)
@@ -198,18 +217,24 @@ class Transport:
         connection.close()
 
 
-def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[str, str]]:
+def _tokens(config: RegistryConfig) -> Tokens | None:
+    """Return the tokens of an endpoint; None without one."""
+    if config.bearer_auth_issuer_endpoint_url is None:
+        return None
+    # Loaded here, because few programs use a token endpoint.
+    from levada.registry.tokens import Tokens
+
+    return Tokens.of(config, SystemClock())
+
+
+def _authorization(config: RegistryConfig, tokens: Tokens | None) -> Callable[[RegistryUrl], Mapping[str, str]]:
     """Return a function that returns the Authorization header for an address."""
     if (provider := config.bearer_auth_token_provider) is not None:
-        return lambda _: {"Authorization": f"Bearer {_provided(provider)}"}
-    if config.bearer_auth_issuer_endpoint_url is not None:
-        # Loaded here, because few programs use a token endpoint.
-        from levada.registry.tokens import Tokens
-
-        tokens = Tokens.of(config, SystemClock())
-        return lambda _: {"Authorization": f"Bearer {tokens.current()}"}
+        return lambda _: {"Authorization": f"{BEARER}{_provided(provider)}"}
+    if tokens is not None:
+        return lambda _: {"Authorization": f"{BEARER}{tokens.current()}"}
     if config.bearer_auth_token is not None:
-        bearer = {"Authorization": f"Bearer {config.bearer_auth_token}"}
+        bearer = {"Authorization": f"{BEARER}{config.bearer_auth_token}"}
         return lambda _: bearer
     by_url = {url: _basic(config.basic_auth_user_info or url.user_info) for url in config.schema_registry_url}
     return by_url.__getitem__

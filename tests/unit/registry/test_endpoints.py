@@ -143,6 +143,13 @@ def test_an_answer_of_something_else_is_told(body: bytes) -> None:
         read_answer(ask.versions("a", False), Answer(200, body), URL)
 
 
+@pytest.mark.parametrize("rules", [7, "text", {"name": "hide"}, ["text"], [None]])
+def test_rules_that_are_none_are_told(rules: Any) -> None:
+    body = json.dumps({"id": 1, "ruleSet": {"domainRules": rules}}).encode()
+    with pytest.raises(RegistryProtocolError, match="did not answer as a schema registry does"):
+        read_answer(ask.register("a", Schema('"int"'), False), Answer(200, body), URL)
+
+
 def test_a_redirect_is_told_with_where_it_leads() -> None:
     with pytest.raises(RegistryProtocolError, match="redirects to https://elsewhere/"):
         read_answer(ask.versions("a", False), Answer(301, b"", "https://elsewhere/"), URL)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from time import sleep
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
 from levada.base.clock import SystemClock
@@ -18,9 +19,12 @@ from levada.registry.errors import (
     RegistryAuthorizationError,
     RegistryError,
     RegistryNotFoundError,
+    RegistryProtocolError,
     RegistryUnavailableError,
 )
 from levada.registry.schema import Schema
+
+R = TypeVar("R")
 
 Level: TypeAlias = Literal["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD", "FORWARD_ALL", "FULL", "FULL_ALL"]
 """A compatibility level of Glue. DISABLED allows no new versions; those with _ALL compare with all earlier versions."""
@@ -88,8 +92,7 @@ class GlueSchemaRegistry:
         """Return the schema of a schema version. It is cached, because it never changes."""
 
         def ask() -> Schema:
-            answer = self._call(f"schema version {version_id}", "get_schema_version", SchemaVersionId=str(version_id))
-            return Schema(answer["SchemaDefinition"], answer["DataFormat"])
+            return self._call(f"schema version {version_id}", "get_schema_version", _schema, SchemaVersionId=str(version_id))
 
         return self._schemas.get(version_id, ask)
 
@@ -111,8 +114,9 @@ class GlueSchemaRegistry:
 
     def _look_up(self, schema_name: str, schema: Schema) -> UUID:
         what = f"schema '{schema_name}' in '{self._registry_name}'"
-        answer = self._call(what, "get_schema_by_definition", SchemaId=self._schema_id(schema_name), SchemaDefinition=_definition(schema))
-        return self._available(what, answer["SchemaVersionId"], answer["Status"])
+        definition = _definition(schema)
+        found = self._call(what, "get_schema_by_definition", _version, SchemaId=self._schema_id(schema_name), SchemaDefinition=definition)
+        return self._available(what, *found)
 
     def _register(self, schema_name: str, schema: Schema) -> UUID:
         try:
@@ -125,9 +129,10 @@ class GlueSchemaRegistry:
             pass
         what = f"create schema '{schema_name}' in '{self._registry_name}'"
         try:
-            answer = self._call(
+            made = self._call(
                 what,
                 "create_schema",
+                lambda answer: (UUID(answer["SchemaVersionId"]), answer["SchemaVersionStatus"]),
                 RegistryId={"RegistryName": self._registry_name},
                 SchemaName=schema_name,
                 DataFormat=schema.schema_type,
@@ -139,17 +144,18 @@ class GlueSchemaRegistry:
                 raise
             # Another program has created the schema since it was looked up.
             return self._register_version(schema_name, schema)
-        return self._available(what, answer["SchemaVersionId"], answer["SchemaVersionStatus"])
+        return self._available(what, *made)
 
     def _register_version(self, schema_name: str, schema: Schema) -> UUID:
         what = f"register a version of schema '{schema_name}' in '{self._registry_name}'"
-        answer = self._call(what, "register_schema_version", SchemaId=self._schema_id(schema_name), SchemaDefinition=_definition(schema))
-        return self._available(what, answer["SchemaVersionId"], answer["Status"])
+        definition = _definition(schema)
+        made = self._call(what, "register_schema_version", _version, SchemaId=self._schema_id(schema_name), SchemaDefinition=definition)
+        return self._available(what, *made)
 
     def _schema_id(self, schema_name: str) -> dict[str, str]:
         return {"RegistryName": self._registry_name, "SchemaName": schema_name}
 
-    def _available(self, what: str, version_id: str, status: str) -> UUID:
+    def _available(self, what: str, version_id: UUID, status: str) -> UUID:
         """Wait until Glue has accepted a schema version, and return its id. Glue answers a registration before it checks the version.
 
         Raises IncompatibleSchemaError if Glue refuses the version, RegistryUnavailableError if it has not decided after PAUSES_S.
@@ -159,22 +165,26 @@ class GlueSchemaRegistry:
             if (pause := next(pauses, None)) is None:
                 raise RegistryUnavailableError(f"{what}: Glue is still checking it", {self._url: f"version {version_id} is PENDING"})
             sleep(pause)
-            status = self._call(what, "get_schema_version", SchemaVersionId=version_id)["Status"]
+            status = self._call(what, "get_schema_version", lambda answer: answer["Status"], SchemaVersionId=str(version_id))
         if status != "AVAILABLE":
             # FAILURE says that it is not compatible with earlier versions, as the compatibility level of the schema requires.
             kind = IncompatibleSchemaError if status == "FAILURE" else RegistryAnswerError
             raise kind(what, status=200, error_code=200, reason=f"version {version_id} is in status {status}", url=self._url)
-        return UUID(version_id)
+        return version_id
 
     @property
     def _url(self) -> str:
         return str(self._client.meta.endpoint_url)
 
-    def _call(self, what: str, operation: str, **arguments: Any) -> Any:
+    def _call(self, what: str, operation: str, read: Callable[[Any], R], **arguments: Any) -> R:
         try:
-            return getattr(self._client, operation)(**arguments)
+            answer = getattr(self._client, operation)(**arguments)
         except Exception as error:
             raise self._error(what, error) from error
+        try:
+            return read(answer)
+        except (KeyError, TypeError, ValueError) as fault:
+            raise RegistryProtocolError(f"{what}: {self._url} did not answer as Glue does") from fault
 
     def _error(self, what: str, error: Exception) -> RegistryError:
         code = _code_of(error)
@@ -214,6 +224,15 @@ def _code_of(error: BaseException | None) -> str | None:
     """Return the code of an error of AWS; None for other errors."""
     response = getattr(error, "response", None)
     return response["Error"].get("Code", "") if isinstance(response, dict) and "Error" in response else None
+
+
+def _version(answer: Any) -> tuple[UUID, str]:
+    """Return the id and the status of a schema version."""
+    return UUID(answer["SchemaVersionId"]), answer["Status"]
+
+
+def _schema(answer: Any) -> Schema:
+    return Schema(answer["SchemaDefinition"], answer["DataFormat"])
 
 
 def _definition(schema: Schema) -> str:

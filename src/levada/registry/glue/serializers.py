@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeAlias
 from uuid import UUID
 
-from levada.base.asking import AsksRegistry, Convert, asks_registry
+from levada.base.asking import AsksRegistry, Convert, ReadsSchemaId, asks_registry
 from levada.errors import ConfigError, SerializationError
 from levada.registry.errors import RegistryNotFoundError
 from levada.registry.glue.client import GlueSchemaRegistry
@@ -99,7 +99,7 @@ class GlueSerializer(AsksRegistry, Generic[T]):
         return packed(version_id, data, compress=self._compress)
 
 
-class GlueDeserializer(AsksRegistry, Generic[T]):
+class GlueDeserializer(ReadsSchemaId, Generic[T]):
     """Deserializes Avro, JSON and Protobuf in Glue's wire format, for `value_deserializer` or `key_deserializer`::
 
         KafkaConsumer("orders", value_deserializer=GlueDeserializer(registry), ...)
@@ -129,25 +129,36 @@ class GlueDeserializer(AsksRegistry, Generic[T]):
             _descriptor(message_type)
         self._only = PROTOBUF if message_type is not None else AVRO if schema is not None else None
         self._from_dict = from_dict
-        self._secondary = secondary_deserializer
+        self._secondary: Any = secondary_deserializer
         self._read = PerSchema(self._compile)
 
-    def __call__(self, data: bytes) -> T:
-        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched."""
-        value: T = self._find(data)(data)
+    def __call__(self, data: bytes, header: bytes | None = None) -> T:
+        """Deserialize one value. Raises SerializationError if the data are invalid, and RegistryError if the schema cannot be fetched.
+
+        header: for a secondary deserializer of Confluent's registry, as for AvroDeserializer. Consumers pass it.
+        """
+        value: T = self._find(data, header)(data)
         return value
 
-    def _known(self, data: bytes) -> Convert | None:
+    def _known(self, data: bytes, header: bytes | None = None) -> Convert | None:
         """Return the function that deserializes `data`; None if the registry has to be asked for their schema first."""
-        if self._secondary is None or is_of_glue(data):
+        if self._is_glues(data, header):
             return self._read.known((version_id_of(data), HEADER_SIZE))
-        return self._secondary._known(data) if asks_registry(self._secondary) else self._secondary
+        return self._secondary._known(data, *self._passed(header)) if asks_registry(self._secondary) else self._secondary
 
-    def _find(self, data: bytes) -> Convert:
+    def _find(self, data: bytes, header: bytes | None = None) -> Convert:
         """Return the function that deserializes `data`; ask the registry for their schema if necessary. Raises RegistryError."""
-        if self._secondary is None or is_of_glue(data):
+        if self._is_glues(data, header):
             return self._read.get((version_id_of(data), HEADER_SIZE))
-        return self._secondary._find(data) if asks_registry(self._secondary) else self._secondary
+        return self._secondary._find(data, *self._passed(header)) if asks_registry(self._secondary) else self._secondary
+
+    def _is_glues(self, data: bytes, header: bytes | None) -> bool:
+        """Whether a value is not for the secondary deserializer. With an id in a header, the data may begin with any bytes."""
+        return self._secondary is None or (is_of_glue(data) and not self._passed(header))
+
+    def _passed(self, header: bytes | None) -> tuple[bytes, ...]:
+        """Return the header as a further argument for the secondary deserializer, if there is one and it takes it."""
+        return () if header is None or not isinstance(self._secondary, ReadsSchemaId) else (header,)
 
     def _compile(self, version: SchemaKey, begin: int) -> Decode:
         assert isinstance(version, bytes)
@@ -165,6 +176,8 @@ class GlueDeserializer(AsksRegistry, Generic[T]):
             return _avro_decoder(name, writer, self._reader)
         if kind == JSON:
             return partial(_from_json, name)
+        if kind != PROTOBUF:
+            raise SerializationError(f"it was written with {name}, whose format is not known here")
         if self._message_type is None:
             raise SerializationError(f"it was written with {name}: give message_type, a class that protoc generated")
         return partial(_from_protobuf, name, self._message_type)
