@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import subprocess
 import sys
 from base64 import b64encode
@@ -58,6 +59,27 @@ def avro() -> Any:
     from levada.registry import avro
 
     return avro
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "checked json"])
+def test_serializers_can_be_pickled_before_and_after_use(registry: SchemaRegistryClient, kind: str) -> None:
+    pair: tuple[Any, Any] = JSONSerializer(registry, '{"title":"Order"}', topic=kind), JSONDeserializer()
+    if kind == "checked json":
+        pytest.importorskip("jsonschema", reason="the extra jsonschema is not installed")
+        pair = (
+            JSONSerializer(registry, '{"title":"Order"}', topic=kind, json_fail_invalid_schema=True),
+            JSONDeserializer(registry, validate=True),
+        )
+    if kind == "avro":
+        pytest.importorskip("fastavro", reason="the extra avro is not installed")
+        from levada.registry import AvroDeserializer, AvroSerializer
+
+        pair = AvroSerializer(registry, ORDER, topic=kind), AvroDeserializer(registry, ORDER)
+    for _ in range(2):
+        write, read = pickle.loads(pickle.dumps(pair))
+        assert read(write(APPLE)) == APPLE
+        write._registry.close()
+        assert pair[1](pair[0](APPLE)) == APPLE
 
 
 class TestAvro:
@@ -259,6 +281,7 @@ class TestAvro:
         deserializer(serializer(APPLE))
         write, read = cloudpickle.loads(cloudpickle.dumps((serializer, deserializer)))
         assert read(write(APPLE)) == APPLE
+        write._registry.close()
 
     def test_through_kafka(self, registry: SchemaRegistryClient, avro: Any) -> None:
         key = avro.AvroSerializer(registry, '"string"', topic="orders", field="key")

@@ -147,13 +147,13 @@ def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> Per
     if registry is None:
         raise ConfigError("validate=True needs a registry")
     _validators()
+    return PerSchema(partial(_check_of, registry, reader))
 
-    def compile(key: SchemaKey, begin: int) -> Check:
-        writer = registry._schema_of(key)
-        refuse_rules_on_reading(writer.rule_set, told_key(key))
-        return _checker(registry, key, reader or writer)
 
-    return PerSchema(compile)
+def _check_of(registry: SchemaRegistryClient, reader: Schema | None, key: SchemaKey, begin: int) -> Check:
+    writer = registry._schema_of(key)
+    refuse_rules_on_reading(writer.rule_set, told_key(key))
+    return _checker(registry, key, reader or writer)
 
 
 def _own_schema(schema: str | Schema | None) -> Schema | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 from levada.base.asking import AsksRegistry
@@ -50,7 +51,7 @@ class ObjectSerializer(AsksRegistry, Generic[T]):
         self.subject_topic = topic_of_subject(config, topic)
         self._to_dict = to_dict
         subject = subject_for(config, topic, field, record_name)
-        own_schema = None if own is None else lambda: own
+        own_schema = None if own is None else partial(_itself, own)
         self._schema = WriterSchema(
             registry, config, own_schema, schema_type=self._TYPE, subject=subject, field=field, compile=self._compile_whole
         )
@@ -83,6 +84,10 @@ class ObjectSerializer(AsksRegistry, Generic[T]):
 
     def _compile(self, frame: Frame, schema: Schema) -> Callable[[Any], bytes]:
         raise NotImplementedError
+
+
+def _itself(own: Schema) -> Schema:
+    return own
 
 
 NO_MODEL: Any = None
@@ -120,6 +125,10 @@ class PerSchema(Generic[C]):
         # A method of its own would take a tenth of the time in which a value is deserialized.
         self.known: Callable[[Place], C | None] = self._known.get
         """Returns the compiled schema for a place; None if it is not compiled yet."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Compiled schemas cannot be pickled. The copy, for example in a Spark worker, compiles them again.
+        return type(self), (self._compile,)
 
     def get(self, place: Place) -> C:
         """Return the compiled schema for a place."""

@@ -74,11 +74,11 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         self._frame: WriterSchema[Frame] = WriterSchema(
             registry,
             config,
-            lambda: self._schema(descriptor.file),
+            self._own_schema,
             schema_type=PROTOBUF,
             subject=subject,
             field=field,
-            compile=lambda frame, _: frame,
+            compile=_frame,
             path=self._path,
         )
 
@@ -127,6 +127,9 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
             raise SerializationError(f"schema id {schema_id} has no message {descriptor.full_name}")
         return message_path(indexes)
 
+    def _own_schema(self) -> Schema:
+        return self._schema(_descriptor(self._type).file)
+
     def _schema(self, file: Any) -> Schema:
         return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
 
@@ -136,6 +139,10 @@ class ProtobufSerializer(AsksRegistry, Generic[M]):
         if self._config.auto_register_schemas:
             self._registry.register_schema(file.name, schema, normalize)
         return SchemaReference(file.name, file.name, self._registry.lookup_schema(file.name, schema, normalize).version)
+
+
+def _frame(frame: Frame, schema: Schema) -> Frame:
+    return frame
 
 
 class ProtobufDeserializer(ReadsSchemaId, Generic[M]):

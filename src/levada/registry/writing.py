@@ -51,7 +51,7 @@ class WriterSchema(Generic[C]):
         subject: str,
         field: str,
         compile: Callable[[Frame, Schema], C],
-        path: Callable[[int, Schema], bytes] = lambda schema_id, schema: b"",
+        path: Callable[[int, Schema], bytes] | None = None,
     ) -> None:
         self._registry = registry
         self._config = config
@@ -62,9 +62,15 @@ class WriterSchema(Generic[C]):
         self._compile = compile
         self._path = path
         self._current: tuple[int, C] | None = None
+        self._found: tuple[Registered, Schema] | None = None
+        """What the registry has said about the current schema, so that a copy need not ask."""
         self._uses_latest = config.use_latest_version or bool(config.use_latest_with_metadata)
         if own is None and config.use_schema_id is None and not self._uses_latest:
             raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A compiled schema cannot be pickled. The copy, for example in a Spark worker, compiles it again.
+        return {**self.__dict__, "_current": None}
 
     def get(self) -> C:
         """Return the compiled schema for the next value; register it or look it up if necessary.
@@ -75,7 +81,8 @@ class WriterSchema(Generic[C]):
         # Only the latest version of a subject can change. The registry client caches it for cache.latest.ttl.sec.
         if current is not None and not self._uses_latest:
             return current[1]
-        (schema_id, guid, rule_set), schema = self._find()
+        found = self._found if self._found is not None and not self._uses_latest else self._find()
+        (schema_id, guid, rule_set), schema = found
         if current is None or current[0] != schema_id:
             if schema.schema_type != self._schema_type:
                 raise SerializationError(f"schema id {schema_id} is of type {schema.schema_type}, not {self._schema_type}")
@@ -83,10 +90,11 @@ class WriterSchema(Generic[C]):
             for rules in (rule_set, schema.rule_set):
                 refuse_rules_on_writing(rules, f"id {schema_id}")
             current = self._current = (schema_id, self._compile(self._frame(schema_id, guid, schema), schema))
+            self._found = found
         return current[1]
 
     def _frame(self, schema_id: int, guid: str | None, schema: Schema) -> Frame:
-        path = self._path(schema_id, schema)
+        path = b"" if self._path is None else self._path(schema_id, schema)
         if self._config.schema_id_serializer != HEADER:
             return Frame(schema_id, header(schema_id) + path, None)
         if guid is None:
