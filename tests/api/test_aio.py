@@ -324,6 +324,22 @@ def test_one_task_at_a_time(kafka: EmbeddedKafka, run: Run) -> None:
     run(read())
 
 
+def test_poll_reads_what_another_task_assigns_while_it_waits(kafka: EmbeddedKafka, run: Run) -> None:
+    async def read() -> None:
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            await (await producer.send("written", value=b"x"))
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            assert not await consumer.poll(0.1)
+            waiting = asyncio.create_task(consumer.poll(30))
+            # The task begins to wait.
+            await asyncio.sleep(0.05)
+            consumer.assign([lv.TopicPartition("written", 0)])
+            assert [record.value for record in await asyncio.wait_for(waiting, 20)] == [b"x"]
+
+    run(read())
+
+
 def test_close_ends_what_waits(kafka: EmbeddedKafka, run: Run) -> None:
     async def wait() -> None:
         client = aio.KafkaClient(bootstrap_servers=kafka.bootstrap_servers)

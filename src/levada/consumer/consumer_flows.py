@@ -248,14 +248,16 @@ class ConsumerFlows(Waking[ConsumerCore]):
     def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
         """Raise the error that prevents records from arriving, if the program has to know it; also WakeupError, unless `is_over`.
 
-        Return a promise that settles when records may be there, and the time in ms at which to check again. Begins an auto-commit that is
-        due, unless `is_over`. is_over: whether the time of the call is over. collects: whether the call returns records.
+        Return a promise that settles when records may be there, and the time in ms at which to check again. Unless `is_over`, begins an
+        auto-commit that is due, and the look-up of missing positions. is_over: whether the time of the call is over. collects: whether the
+        call returns records.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:
                 self._raise_if_woken()
                 self.core.commits.begin_automatic(now_ms)
+                self.core.prepare()
             changed = self.core.changed() if collects else self.core.announced()
             look_ms = min(self.core.next_look_ms(now_ms), self.core.commits.due_ms)
         if error is not None:

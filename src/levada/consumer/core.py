@@ -157,6 +157,8 @@ class ConsumerCore:
             raise IllegalStateError("the group assigns the partitions of a subscribed consumer; unsubscribe() before assign()")
         self.subscription.assign(partitions, now_ms, ends)
         self._follow_assignment(now_ms)
+        # On asyncio another task may wait in poll(), which then looks the positions up.
+        self._buffer.announce()
 
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
         """Subscribe to topics, whose partitions the group assigns.
