@@ -104,6 +104,9 @@ class ColumnDecoder(ABC):
     format's type, and what fills them. kind: the type of the column.
     """
 
+    _fewest = 1
+    """How many values are decoded value by value, instead of searching for those of them that Arrow refuses."""
+
     def __init__(self, one_by_one: Decoder, columns: Sequence[Column], reader: ColumnReader, kind: pa.DataType) -> None:
         self._one_by_one = one_by_one
         self._columns = columns
@@ -129,7 +132,7 @@ class ColumnDecoder(ABC):
         try:
             return self._decoded(values)
         except pa.ArrowInvalid:
-            if len(values) == 1:
+            if len(values) <= self._fewest:
                 found = self._one_by_one.decode(values)
                 return found.rows, found.malformed
         middle = len(values) // 2

@@ -70,6 +70,9 @@ class ProtobufDecoder(ColumnDecoder):
     descriptor: the type of the messages. built: its Arrow type. prefix: what follows the schema's id in a header; None for no header.
     """
 
+    # A column takes as long as this many messages, and any number of messages may have text that is not UTF-8.
+    _fewest = 64
+
     def __init__(self, one_by_one: Decoder, descriptor: Any, built: pa.DataType, kind: pa.DataType, prefix: bytes | None) -> None:
         columns = table_of(built)
         planner = _Planner(columns)

@@ -263,6 +263,20 @@ def test_what_is_rare_is_read_value_by_value(data: bytes) -> None:
     check("types.All", [b"\x10\x07", data, None, b"", data, b"\x10\x08"])
 
 
+def test_texts_that_are_not_utf8_do_not_take_a_column_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = 0
+    decoded = ProtobufDecoder._decoded
+
+    def counted(self: ProtobufDecoder, values: pa.Array) -> Any:
+        nonlocal passes
+        passes += 1
+        return decoded(self, values)
+
+    monkeypatch.setattr(ProtobufDecoder, "_decoded", counted)
+    check("types.All", [b"\x72\x01\xff", b"\x72\x01a"] * 500)
+    assert passes < 100
+
+
 def test_required_fields_that_are_missing_beside_a_map_are_named() -> None:
     value = b"\xe2\x01\x00\xda\x01\x03\n\x01a\xc2\x01\x00\xc2\x01\x00"
     check("every.Old", [value, b""])
