@@ -37,8 +37,8 @@ class WriterSchema(Generic[C]):
     own: returns the program's schema; None without one. It is called when the first value is written. Only then is the schema registered or
     looked up, so that making a serializer needs no registry. schema_type: the type that the schema must have, such as "AVRO". subject: not
     used with use.schema.id. field: "key" or "value". compile: converts the frame of a value and its schema to the object with which the
-    serializer writes values. path: returns the bytes after the schema id, before the data or in a header, for the id and the schema. Raises
-    ConfigError if `own` is None, and neither use.schema.id nor a setting for the latest version is set.
+    serializer writes values. path: returns the bytes after the schema id, before the data or in a header, for the id and the schema; None
+    if there are none. Raises ConfigError if `own` is None, and neither use.schema.id nor a setting for the latest version is set.
     """
 
     def __init__(
