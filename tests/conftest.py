@@ -208,12 +208,13 @@ def embedded() -> Iterator[AnyKafka]:
     from levada.testing import EmbeddedKafka
 
     # As the real brokers of the tests do it (tests/kits/kafka_cluster.py).
-    often: dict[str, Any] = {
+    settings: dict[str, Any] = {
+        "log_retention_check_interval_ms": 86_400_000,  # Never: some tests write old timestamps.
         "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
         "group_consumer_heartbeat_interval_ms": 200,
         "group_share_heartbeat_interval_ms": 200,
     }
-    with EmbeddedKafka(**often) as kafka:
+    with EmbeddedKafka(**settings) as kafka:
         yield cast(AnyKafka, kafka)
 
 

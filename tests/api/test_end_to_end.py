@@ -510,15 +510,20 @@ def test_topics_are_created_described_listed_and_deleted(any_kafka: Any) -> None
     name = f"administered-{time.time_ns()}"
     with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
         admin.create_topics([lv.NewTopic(name, partitions=3, config={"max.message.bytes": "12345"})])
-        assert name in admin.list_topics()
+
+        def wait_until_listed(listed: bool) -> None:
+            # The controller makes the change, and the brokers learn of it a little later.
+            deadline = time.monotonic() + PATIENCE_S
+            while (name in admin.list_topics()) is not listed:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+        wait_until_listed(True)
         assert len(admin.describe_topics([name])[name].partitions) == 3
         with pytest.raises(TopicAlreadyExistsError, match=name):
             admin.create_topics([lv.NewTopic(name)])
         admin.delete_topics([name])
-        deadline = time.monotonic() + PATIENCE_S
-        while name in admin.list_topics():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until_listed(False)
         with pytest.raises(UnknownTopicOrPartitionError, match=name):
             admin.delete_topics([name])
 
