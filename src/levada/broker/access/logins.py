@@ -49,8 +49,8 @@ ValidateToken: TypeAlias = Callable[[str, int], ValidToken]
 
 
 def validate_unsecured(token: str, wall_ms: int) -> ValidToken:
-    """Accept a token without a signature, as Kafka's validator for development does. Raises SaslError if it is signed, has no subject or no
-    expiry time, or has expired.
+    """Accept a token without a signature, as Kafka's validator for development does. Raises SaslError if it is malformed or signed, has
+    no subject or no expiry time, or has expired.
     """
     try:
         header, claimed, signature = jwt.parts(token)
@@ -127,7 +127,7 @@ class Login:
 
     @property
     def is_by_token(self) -> bool:
-        """Whether the client has logged in with a delegation token."""
+        """Whether the client has logged in, or is logging in, with a delegation token."""
         return self._token is not None
 
     @property

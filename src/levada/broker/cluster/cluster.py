@@ -1,4 +1,4 @@
-"""The state that all nodes of a cluster share: nodes, topics, committed offsets, and the next producer id.
+"""The state that all nodes of a cluster share, such as nodes, topics, committed offsets and the next producer id.
 
 It does the work of Kafka's controller, and replicates records from leaders to followers. All coordinators share their state here.
 """
@@ -574,7 +574,7 @@ class Cluster:
             changed(partition)
 
     def allocate_producer_id(self) -> int:
-        """Return a producer id that was never used before, not even before a restart."""
+        """Return a producer id that was never used before, not even before a restart. Raises BrokerError if the disk fails."""
         if self._next_producer_id == self._kept_producer_ids:
             self._kept_producer_ids += _PRODUCER_ID_BLOCK
             self._storage.keep_producer_ids(self._kept_producer_ids)

@@ -2,10 +2,11 @@
 
 The modules *_records.py have the formats of these records.
 
-- A topic is created when a coordinator is first needed, or when Metadata asks for it and may create it, as in Kafka.
+- A topic is created when a coordinator is first needed, or, as in Kafka, by CreateTopics or by a Metadata request that may create topics.
 - Its partitions are led by the coordinators (Placement). All nodes share one log per partition, so replicas are never behind.
-- Coordinators work with objects in memory. Without a data directory, they write nothing before a client first reads a partition of these
-  topics. Then they write their present state, as compaction would have left it, and from then on each change.
+- Coordinators work with objects in memory. Without a data directory, they write nothing before a client first asks for a partition of
+  these topics, to read, write or look up offsets. Then they write their present state, as compaction would have left it, and from then on
+  each change.
 """
 
 from __future__ import annotations
@@ -220,8 +221,9 @@ class InternalTopics:
     """The partitions of a cluster's internal topics, and the coordinators' records in them.
 
     storage: stores the coordinators' logs. If it stores none, the logs are in memory, and the coordinators write no records before a client
-    first reads an internal topic. alive: returns the ids of the nodes that are up, in order. topics: the topics of the cluster by name.
-    changed: called with a partition when its leader changes and, after clients have begun to read internal topics, when it gets records.
+    first asks for a partition of an internal topic. alive: returns the ids of the nodes that are up, in order. topics: the topics of the
+    cluster by name. changed: called with a partition when its leader changes and, after a client has asked for a partition, when it gets
+    records.
     """
 
     def __init__(
@@ -282,7 +284,7 @@ class InternalTopics:
         return {place.topic for place in self._logs.places()}
 
     def observe(self, now_ms: int) -> None:
-        """Prepare for a client that reads internal topics. In the first call, the coordinators write their present state as records, unless
+        """Prepare for a client that uses internal topics. In the first call, the coordinators write their present state as records, unless
         storage already has it; they write later changes when they happen. now_ms: milliseconds since the epoch.
         """
         if self._is_observed:

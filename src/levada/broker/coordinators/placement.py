@@ -16,7 +16,8 @@ from levada.types import Node, TopicPartition
 
 
 class Placement:
-    """Decides which node leads each partition of an internal topic, and so coordinates the keys (group ids, transactional ids) in it.
+    """Decides which node leads each partition of an internal topic, and so coordinates the keys in it: group ids, transactional ids or
+    share partitions.
 
     nodes: the nodes of the cluster. When the topic is created, its partitions are spread over them in order. As in Kafka, a node that is
     added later gets none by itself: partitions move only by a test, by an election or reassignment, or because their node has stopped.
@@ -51,11 +52,11 @@ class Placement:
             self._create()
 
     def partition_of(self, key: str) -> int:
-        """Return the number of the partition to which a group id or transactional id belongs."""
+        """Return the number of the partition to which a key belongs."""
         return partition_for(key, self.partitions)
 
     def place_of(self, key: str) -> TopicPartition:
-        """Return the partition to which a group id or transactional id belongs, with the topic's name."""
+        """Return the partition to which a key belongs, with the topic's name."""
         return TopicPartition(self.topic, self.partition_of(key))
 
     def leader_of(self, key: str) -> int:

@@ -226,7 +226,7 @@ class ReplicaFolder:
     # For CoordinatorFiles and DataDir
 
     def close(self) -> None:
-        """Close all segments. If batches were appended since the last producer snapshot, write another one."""
+        """Close the active segment; no other one is open. If batches were appended since the last producer snapshot, write another one."""
         try:
             self._finish_active()
             if self._replica is not None and not self._has_snapshot:

@@ -99,7 +99,9 @@ class _TransactionsMet:
         return aborted is not None
 
     def is_obsolete(self, marker: RecordBatch) -> bool:
-        """Visit a marker; return whether the log has no more batches of the transaction that the marker ends."""
+        """Visit a control batch. For a transaction's marker, return whether the log has no more batches of this transaction; for any other
+        control batch, whether it is empty.
+        """
         self._advance_to(marker.last_offset)
         kind = marker.control_type()
         if kind == ABORT:

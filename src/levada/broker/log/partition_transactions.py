@@ -15,7 +15,8 @@ from typing import NamedTuple
 class AbortedTransaction(NamedTuple):
     """An aborted transaction in a partition. first_offset: the offset of its first record. last_offset: the offset of its marker.
 
-    last_stable_offset: the partition's last stable offset after the marker was appended.
+    last_stable_offset: the first offset of the oldest transaction that was open when the marker was appended; if none was, the offset after
+    the marker.
     """
 
     producer_id: int
@@ -120,7 +121,7 @@ class PartitionTransactions:
         self._aborted = [aborted for aborted in self._aborted if aborted not in gone]
 
     def forget_all(self) -> None:
-        """Remove all transactions, before they are read from the log again."""
+        """Remove all transactions. Those that the log still has after a truncation are read again."""
         self._announced.clear()
         self._open.clear()
         self._unstable.clear()

@@ -156,7 +156,7 @@ class ProducerStates:
         self._entries = {pid: entry for pid, entry in self._entries.items() if entry.timestamp >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
-        """Remove all producers, before they are read from the log again."""
+        """Remove all producers. Those that the log still has after a truncation are read again."""
         self._entries.clear()
 
 

@@ -2,8 +2,8 @@
 
 One thread waits for all sockets. A connection is not read while one of its requests waits or a response is unsent. So a client that sends
 without reading is slowed down by TCP, and its requests take no memory. While a request is in process, only small ones are read ahead.
-Before the TLS handshake and the login are done, the size of requests and the time are limited. Responses are sent by gathering writes of
-whole buffers. The node is only used with `lock` held, and the lock is never held while waiting.
+The time for the TLS handshake and the login is limited, and so is the size of requests until the login is done. Responses are sent by
+gathering writes of whole buffers. The node is only used with `lock` held, and the lock is never held while waiting.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class BrokerServer:
     # For the owner, callable from any thread
 
     def start(self) -> None:
-        """Listen and serve in a daemon thread. Raises ConnectError if a port is taken or the host is no address of this machine,
+        """Listen and serve in a daemon thread. Raises ConnectError if a port cannot be used or the host is no address of this machine,
         InsecureListenError (ConfigError) for a host that is not allowed, IllegalStateError if it was started before.
         """
         if self._thread is not None:

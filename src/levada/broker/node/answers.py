@@ -48,7 +48,7 @@ def answer_each(
     failure: Callable[[Wanted, ErrorCode], Answered],
 ) -> list[Answered]:
     """Return one answer for each of a topic's partitions, in order. answer: makes the answer for a partition. failure: makes the answer if
-    the topic is not found or `answer` raises BrokerError.
+    the topic is not found, the client may not use it, or `answer` raises BrokerError.
     """
     try:
         topic = find_topic(call, name, ZERO_UUID, by_id=False)

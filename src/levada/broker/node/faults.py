@@ -76,8 +76,8 @@ SWALLOWED = Fault(drop=True)
 
 
 class RequestCounts(Mapping[str, int]):
-    """The number of requests to all nodes of a cluster, by API name. requests[api] raises ConfigError, not KeyError, for an API that the
-    broker does not serve.
+    """The number of requests to all nodes of a cluster, by API name. Markers that a transaction coordinator writes count as a request of
+    WriteTxnMarkers. requests[api] raises ConfigError, not KeyError, for an API that the broker does not serve.
     """
 
     def __init__(self, apis: Iterable[str]) -> None:

@@ -150,7 +150,7 @@ class BrokerNode:
     # For tests and tools
 
     def advertise(self, host: str, port: int, listener: str = "") -> None:
-        """Set the address of a listener in Metadata responses. listener: its name, by default the first listener."""
+        """Set the address of a listener in responses, such as Metadata's. listener: its name, by default the first listener."""
         self.cluster.join(Node(self.id, host, port, self._rack), self._listener(listener).name)
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> Topic:
@@ -186,7 +186,7 @@ class BrokerNode:
         self._state.fetch_sessions.clear()
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
-        """Return the log of a partition. Raises UnknownTopicOrPartitionError."""
+        """Return the log of a partition's leader, wherever it is. Raises UnknownTopicOrPartitionError."""
         return self._state.hosted_partition(self.cluster.topic(topic), partition).log
 
     # For drivers

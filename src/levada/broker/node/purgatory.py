@@ -1,7 +1,8 @@
 """Delayed operations of a node, and its timers and periodic tasks.
 
 A request that cannot be answered yet waits in the purgatory until something that it watches has changed, or until its deadline. Its
-operation is checked whenever one of its keys is woken. It is completed once: when it is ready, or when its deadline has come.
+operation is checked whenever one of its keys is woken. It is completed once: when it is ready, or when its deadline has come. If its owner
+is cancelled first, as with the connection of a client that has left, it is never completed.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class BrokerState:
         return topic
 
     def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
-        """Return a partition to read from, even if another node leads it. Raises UnknownTopicOrPartitionError.
+        """Return a partition, even if another node leads it. Raises UnknownTopicOrPartitionError.
 
         If it is a partition of an internal topic, the coordinators write their state as records from now on.
         """

@@ -2,8 +2,8 @@
 
 A record is committed when all in-sync replicas have it. The high watermark is the offset after the last committed record: consumers read
 up to it, and producers with acks=all get their response when their records are below it. So any in-sync replica that becomes leader has
-all records that were acknowledged with acks=all. Only an unclean election, of a replica that is not in sync, loses some. Three rules ensure
-this:
+all records that were acknowledged with acks=all. Only an unclean election loses some: of a replica that is not in sync,
+or, in a test, with `lose_from`. Three rules ensure this:
 
 - The leader counts what a follower has copied since the leader's election. What the follower had before may come from a leader that lost
   it.
@@ -157,8 +157,8 @@ class Partition:
         return self._write(compressed_for(batch, self.name, self.config), now_ms)
 
     def append_marker(self, marker: EndTransactionMarker, now_ms: int) -> Appended:
-        """Append the marker that ends a transaction. now_ms: milliseconds since the epoch. Raises INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED (BrokerError).
+        """Append the marker that ends a transaction. now_ms: milliseconds since the epoch. Raises INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED or, if the disk fails, KAFKA_STORAGE_ERROR (BrokerError).
         """
         self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
         return self._write(marker.encode(now_ms), now_ms)

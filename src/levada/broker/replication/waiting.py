@@ -33,7 +33,7 @@ class PendingAppend(NamedTuple):
 
     @property
     def is_committed(self) -> bool:
-        """Whether all in-sync replicas have the batch's records."""
+        """Whether the batch is committed: the leader has its records below the high watermark."""
         return not self.is_lost and self.end_offset <= self.partition.log.high_watermark
 
     def outcome(self, state: BrokerState) -> ErrorCode | None:

@@ -74,7 +74,8 @@ class SharePartitions:
         self._timed: dict[ShareKey, int] = {}
 
     def open(self, group: str, topic: Topic, partition: Partition, now_ms: int) -> OpenShare:
-        """Return the share partition of a group for a partition that this node leads.
+        """Return the share partition of a group for a partition that this node leads, brought up to date with its leader, its log and its
+        expired locks. If its start offset is not decided yet, share.auto.offset.reset decides it.
 
         Raises UNKNOWN_TOPIC_OR_PARTITION if the group has no state for the partition, as before it subscribes to the topic.
         """
@@ -115,8 +116,8 @@ class SharePartitions:
         self._purgatory.wake(opened.key, now_ms)
 
     def end_session(self, session: ShareSession, now_ms: int) -> None:
-        """Close a share session, and release the records that its member has acquired on this node. After the group's last session here,
-        start offsets that were not stored are forgotten.
+        """Close a share session, and release the records that its member has acquired in the partitions of the session. After the group's
+        last session here, start offsets that were not stored are forgotten.
         """
         self.sessions.close(session)
         keys = [ShareKey(session.group, part.topic_id, part.partition) for part in session.parts]

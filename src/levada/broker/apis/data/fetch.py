@@ -43,8 +43,8 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Answer at once if there are enough bytes, if an error or a preferred read replica has to be reported, or if there are no partitions
-    to read. Otherwise wait for up to max_wait_ms.
+    """Answer at once if there are enough bytes, if an error or a preferred read replica has to be reported, if there are no partitions to
+    read, or if max_wait_ms is 0. Otherwise wait for up to max_wait_ms.
     """
     request: FetchRequest = call.request
     try:

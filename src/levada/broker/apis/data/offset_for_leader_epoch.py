@@ -21,7 +21,8 @@ API_NAME = OffsetForLeaderEpochRequest.NAME
 def handle(call: Call) -> OffsetForLeaderEpochResponse:
     """Return, for each partition, the end offset of the requested leader epoch, or an error code.
 
-    If the epoch has no records, the response may have an earlier epoch and its end offset; for an unknown epoch, both are -1.
+    If the log does not have the epoch, the response has the newest earlier one and its end offset. If there is no earlier one, it has the
+    requested epoch and the start of the first epoch. If the epoch is negative or newer than the current one, both are -1.
     """
     request: OffsetForLeaderEpochRequest = call.request
     return OffsetForLeaderEpochResponse(

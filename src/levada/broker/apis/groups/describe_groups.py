@@ -56,7 +56,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
 
 
 def _member(group: ClassicGroup, member: ClassicMember, *, is_stable: bool) -> DescribedGroupMember:
-    """Describe a member. Its metadata is returned for a stable group only, its last assignment always, as since Kafka 4.0."""
+    """Describe a member. Its metadata is returned for a stable group only, its last assignment always, as in Kafka since 4.0."""
     return DescribedGroupMember(
         member_id=member.id,
         group_instance_id=member.instance_id,

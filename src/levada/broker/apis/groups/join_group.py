@@ -15,8 +15,8 @@ FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
 
 def handle(call: Call) -> Answer:
-    """Let a member join. In a consumer group, answer at once; in a classic group, when the rebalance that the member causes has its
-    members, or at once if it causes none or is refused.
+    """Let a member join. In a consumer group, answer at once. In a classic group, answer when the members have joined the rebalance, or at
+    once if no rebalance is needed. An error is the answer as soon as the request is refused.
     """
     request: JoinGroupRequest = call.request
 

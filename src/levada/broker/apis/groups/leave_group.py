@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave a classic group, or are removed from it by an administrator."""
+"""LeaveGroup: members of the classic protocol leave their group, or an administrator removes members from a classic or consumer group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_MEMBERS = 3
 
 
 def handle(call: Call) -> LeaveGroupResponse:
-    """Remove each member separately. The remaining members rebalance only once."""
+    """Remove each member separately. The remaining members of a classic group rebalance only once."""
     request: LeaveGroupRequest = call.request
     members = _leavers(request, call.version)
     groups = call.state.groups

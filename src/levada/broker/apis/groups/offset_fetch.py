@@ -88,7 +88,7 @@ def _group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGr
 
 def _failure(wanted: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
     """Return the answer for a group with an error: without topics or, for versions without an error code for the group, with the topics of
-    the request and the error for their partitions.
+    the request; _response() puts the error in their partitions.
     """
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)

@@ -1,8 +1,8 @@
 """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
-A request that finds nothing to acquire waits in the purgatory. It is checked again when records are appended to its partitions, or become
-available again. This check only compares the size of the available records with min_bytes. The records are acquired when the response is
-built.
+A request that finds too little to acquire waits in the purgatory. It is checked again when records are appended to its partitions, or
+become available again. This check only compares the size of the available records with min_bytes. The records are acquired when the
+response is built.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class _ShareFetch:
         return open_share(self._call, part, now_ms)
 
     def _acquire(self, readable: Mapping[TopicIdPartition, OpenShare], now_ms: int) -> dict[TopicIdPartition, Delivery]:
-        """Acquire records from the partitions that may have more records in flight. Partitions with records get equal parts of max_bytes.
+        """Acquire records from the partitions that have room (OpenShare.has_room). Partitions with records get equal parts of max_bytes.
 
         Return the acquired records by partition.
         """

@@ -105,8 +105,8 @@ def _results(topics: Iterable[AddPartitionsToTxnTopic], codes: Mapping[TopicPart
 
 
 def refuse(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    """Answer with an error: since version 4 for the whole request, before in every partition. Versions that do not know PRODUCER_FENCED get
-    INVALID_PRODUCER_EPOCH instead.
+    """Answer with an error: since version 4 for the whole request, in earlier versions for every partition. Versions that do not know
+    PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead.
     """
     told = _in_words_of(version, code)
     if version >= _FIRST_BATCHED_VERSION:

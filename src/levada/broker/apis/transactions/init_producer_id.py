@@ -15,8 +15,8 @@ _KNOWS_FENCED = 4
 
 
 def handle(call: Call) -> InitProducerIdResponse:
-    """Return a new producer id with epoch 0, or the next epoch of a transactional id. If the id has an open transaction, begin to abort it,
-    and answer CONCURRENT_TRANSACTIONS.
+    """Return a new producer id with epoch 0 or, for a transactional id, the producer id and epoch with which its producer continues. If the
+    transactional id has an open transaction, begin to abort it, and answer CONCURRENT_TRANSACTIONS.
     """
     request: InitProducerIdRequest = call.request
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_ID):

@@ -91,8 +91,8 @@ def _kept(members: Subscriptions, member: str, topics: Mapping[UUID, int]) -> di
 
 
 def _move_one(given: dict[str, dict[TopicIdPartition, None]], subscribers: Mapping[UUID, list[str]]) -> bool:
-    """Move a partition from a member with the most partitions to a member with at least two fewer. Returns False if there are no such
-    members.
+    """Move a partition from its member to a subscriber with at least two partitions fewer; members with the most partitions are tried
+    first. Returns False if no partition can be moved like this.
 
     given: the partitions of each member; changed in place. subscribers: the members by topic id.
     """

@@ -81,7 +81,8 @@ class ClassicMember:
     """A member of a classic group.
 
     joining, syncing: the promised responses to its JoinGroup and its SyncGroup request, None if no such request waits. is_new: whether its
-    first JoinGroup request still waits, so that the client may not know its member id.
+    first JoinGroup request still waits, so that the client may not know its member id; False for a member that replaces a
+    static one.
     """
 
     def __init__(self, member_id: str, instance_id: str | None, origin: ClientOrigin) -> None:
@@ -145,7 +146,7 @@ class ClassicGroup:
 
     before: the state before the last change of state. pending: member ids that were returned to clients which have not joined with them
     yet. unsynced: the ids of members that have not sent SyncGroup in this generation. member_added: whether a member has joined since the
-    initial rebalance delay began. subscribed: the topics to which members subscribe, None if unknown.
+    present delay of the initial rebalance began. subscribed: the topics to which members subscribe, None if unknown.
     """
 
     TYPE = "classic"
@@ -264,7 +265,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def begin_generation(self) -> None:
-        """Begin the next generation with the present members."""
+        """Begin the next generation with the present members. Without members, the group becomes Empty."""
         self.generation += 1
         self.unsynced = set(self.members)
         self.protocol_name = self.choose_protocol() if self.members else None
@@ -279,8 +280,8 @@ class ClassicGroup:
         return self.state is State.EMPTY or (self.state is State.STABLE and self.subscribed is not None)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member subscribes to a topic. If the subscriptions are unknown, the result is the same for every topic: whether
-        the members are consumers.
+        """Return whether a member subscribes to a topic. If the subscriptions are unknown, return True for every topic if the members
+        are consumers, otherwise False.
         """
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 

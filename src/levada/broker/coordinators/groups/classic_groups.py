@@ -91,7 +91,7 @@ class ClassicGroups:
     def join(
         self, group: ClassicGroup, request: JoinGroupRequest, version: int, origin: ClientOrigin, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Handle JoinGroup. The promise is resolved when all members have joined or the rebalance timeout has passed, or at once if no
+        """Handle JoinGroup. The promise is resolved when the join phase of the rebalance is complete (classic_rebalance), or at once if no
         rebalance is needed.
 
         BrokerError, or JoinRefusedError with the member id for the response, is raised or becomes the error of the promise. version: the
@@ -159,7 +159,8 @@ class ClassicGroups:
     def _replace_static(
         self, group: ClassicGroup, old: ClassicMember, new_id: str, request: JoinGroupRequest, version: int, now_ms: int
     ) -> Promise[JoinGroupResponse]:
-        """Let the restarted process of a static member replace the old member. If the group is stable, no rebalance is needed (KIP-345).
+        """Let the restarted process of a static member replace the old member. If the group is stable and its assignor stays the same, no
+        rebalance is needed (KIP-345).
 
         Return the promise of the response to its JoinGroup.
         """

@@ -36,7 +36,7 @@ class Rebalances:
     # Rebalances
 
     def start_or_continue(self, group: ClassicGroup, reason: str, now_ms: int) -> None:
-        """Start a rebalance. If a rebalance is in progress, complete its join phase if all members have joined now."""
+        """Start a rebalance. If members are joining one already, call complete_if_joined() instead."""
         if group.state in CAN_REBALANCE:
             self._prepare(group, reason, now_ms)
         else:
@@ -50,8 +50,9 @@ class Rebalances:
             self._complete_join(group, now_ms)
 
     def take_assignment(self, group: ClassicGroup, assignments: Iterable[tuple[str, bytes]], now_ms: int) -> None:
-        """Answer the SyncGroup requests of all members with the assignments that the leader has sent, as pairs of member id and bytes. A
-        member without an entry gets an empty assignment.
+        """Make the group stable with the assignments that the leader has sent, store it, and answer the waiting SyncGroup requests.
+
+        assignments: pairs of member id and bytes. A member without an entry gets an empty assignment.
         """
         given = dict(assignments)
         for member in group.members.values():
@@ -163,7 +164,7 @@ class Rebalances:
         return group.replace_static(old, new_id)
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Do not wait any more for the client that was given this member id."""
+        """Remove a pending member id, or the member with this id, so that rebalances do not wait for it any more."""
         self._forget(group, member_id)
 
     def _end_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
@@ -182,12 +183,14 @@ class Rebalances:
     # Loading and unloading
 
     def resume(self, group: ClassicGroup, now_ms: int) -> None:
-        """Begin the sessions of all members, because their group was loaded."""
+        """Begin the sessions of all members, because their group was loaded or converted."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
 
     def end(self, group: ClassicGroup, event: Event, refusal: BrokerError) -> None:
-        """End all timers and waiting requests of a group. event: the event for its state. refusal: the error for its waiting requests."""
+        """End all timers and waiting requests of a group, and change its state. event: the event for its state. refusal: the error for its
+        waiting requests.
+        """
         for member_id in group.pending:
             self._timers.cancel(_session_key(group, member_id))
         for member in group.members.values():

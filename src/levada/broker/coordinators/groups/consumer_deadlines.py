@@ -45,7 +45,7 @@ class Deadlines:
             self._expect(REVOCATION, group, after, now_ms + after.rebalance_timeout_ms)
 
     def joined(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Start the deadline for SyncGroup, after a member of the classic protocol has joined."""
+        """End the deadline for JoinGroup and start that for SyncGroup, after a member of the classic protocol has joined."""
         self._timers.cancel(_key(JOIN, group, member.id))
         self._expect(SYNC, group, member, now_ms + member.rebalance_timeout_ms)
 
@@ -72,13 +72,13 @@ class Deadlines:
             self._timers.cancel(_key(kind, group, member_id))
 
     def load(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Begin the sessions of all members, and their deadlines for revoking partitions, because their group was loaded."""
+        """Begin the sessions of all members, and their deadlines for revoking partitions, because their group was loaded or converted."""
         for member in group.members.values():
             self.restart_session(group, member, now_ms)
             self.limit_revocation(group, ConsumerMember(id=member.id), member, now_ms)
 
     def unload(self, group: ConsumerGroup) -> None:
-        """End the deadlines of all members, because another node is the group's coordinator from now on."""
+        """End the deadlines of all members, because the group has another coordinator or becomes a classic group."""
         for member_id in group.members:
             self.cancel(group, member_id)
 

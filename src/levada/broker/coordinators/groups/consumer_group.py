@@ -34,7 +34,7 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assig
 
 
 FIRST_EPOCH = 1
-"""The epoch of a group without members so far, as in Kafka 4.4."""
+"""The epoch of a group that has never had members, as in Kafka 4.4."""
 
 
 class TopicSize(NamedTuple):
@@ -57,8 +57,8 @@ class Topics(NamedTuple):
 
 
 class GroupState(StrEnum):
-    """The state of a consumer group, by its name in ConsumerGroupDescribe and ListGroups. It is computed from the members for these
-    responses only.
+    """The state of a consumer group, by its name in ConsumerGroupDescribe and ListGroups. It is computed from the
+    group's epochs and members for these responses only.
     """
 
     EMPTY = "Empty"

@@ -163,7 +163,7 @@ class ConsumerGroups:
 
 
 def check_size(group: ConsumerGroup, member_id: str, settings: BrokerSettings) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED if a client would become a new member of a group that is full."""
+    """Raise GROUP_MAX_SIZE_REACHED if the group is full and has no member with this id."""
     limit = settings.group_consumer_max_size
     if member_id not in group.members and len(group.members) >= limit:
         raise BrokerError(f"The consumer group has reached its maximum capacity of {limit} members.", code=ErrorCode.GROUP_MAX_SIZE_REACHED)

@@ -1,8 +1,8 @@
 """Conversion of groups between the classic and the consumer protocol while they have members (KIP-848): pure functions.
 
 The first member of the consumer protocol converts a classic group to a consumer group, in which the other members go on with the classic
-protocol. When only those are left, the group becomes a classic group again. Members keep their partitions; the generation becomes the
-epoch.
+protocol. When only those are left, the group becomes a classic group again. Members keep their partitions. The generation becomes the
+epoch, or the epoch the generation.
 """
 
 from __future__ import annotations

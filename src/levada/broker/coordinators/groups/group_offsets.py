@@ -93,11 +93,11 @@ class GroupOffsets:
         self._kept: OffsetRecords | None = None
 
     def keep_in(self, kept: OffsetRecords) -> None:
-        """Write each commit as records from now on."""
+        """Write each change as records from now on."""
         self._kept = kept
 
     def keep_all(self, kept: OffsetRecords) -> None:
-        """Write all committed and pending offsets as records, in the order of their commits, and each commit from now on."""
+        """Write all committed and pending offsets as records, in the order of their commits, and each change from now on."""
         self._kept = kept
         for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):
             group, producer_id, epoch, committed_ms, retention_ms = batch
@@ -120,7 +120,7 @@ class GroupOffsets:
         self._groups.clear()
 
     def restore(self, written: CoordinatorWrite, place_of: Callable[[str], TopicPartition]) -> None:
-        """Apply records that were written before a restart. place_of: returns the partition of __consumer_offsets to which a
+        """Apply one write that was made before a restart. place_of: returns the partition of __consumer_offsets to which a
         group belongs.
         """
         if written.committed is not None:
@@ -136,7 +136,7 @@ class GroupOffsets:
                     self.commit(group, {tp: offset}, at_ms, retention_ms)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of the groups that have, or once had, committed or pending offsets."""
+        """Yield the ids of all groups that have committed or pending offsets, and of some that have none."""
         return iter(self._groups)
 
     def commit(

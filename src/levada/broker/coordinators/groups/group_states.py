@@ -9,7 +9,8 @@ becomes the coordinator, the group ends at the old coordinator, and the new one 
 - Empty: no members. The group is new, or all have left, or it is a simple group, for which clients commit offsets without being members.
 - PreparingRebalance: members join; their requests wait. The generation does not change yet. Members that do not join in time are
   removed, except static ones, which stay until their sessions expire.
-- CompletingRebalance: a new generation, which every member knows. The members' SyncGroup requests wait for the leader's SyncGroup.
+- CompletingRebalance: a new generation, which every member that has joined knows. The members' SyncGroup requests wait for the leader's
+  SyncGroup.
 - Stable: every member has its assignment, or can get it. Only this state and Empty are stored.
 - Dead: deleted, converted to a consumer group, or no longer coordinated here. No state follows.
 

@@ -70,7 +70,10 @@ class StoredGroups:
     kept: GroupRecords | None = None
 
     def keep_all(self, kept: GroupRecords, now_ms: int) -> None:
-        """Write all groups that have had members as records, and each change from now on. now_ms: milliseconds since the epoch."""
+        """Write all classic and consumer groups that have had members as records, and each change from now on.
+
+        now_ms: milliseconds since the epoch.
+        """
         self.kept = kept
         for group_id in sorted(self.classic.keys() | self.consumer.keys()):
             self.keep(group_id, now_ms)
@@ -290,8 +293,8 @@ class GroupCoordinator:
         self._stored.offsets.delete_group(group_id)
 
     def expire(self, now_ms: int) -> None:
-        """Remove the offsets that were unused for offsets.retention.minutes, or for the retention time in their commits. Then remove the
-        groups that have neither members nor offsets, except share groups.
+        """Remove the offsets that were unused for offsets.retention.minutes, or whose commit had a retention time that has passed. Then
+        remove the groups without members and offsets, except share groups, and groups that a client with a new member id is about to join.
         """
         wall_ms = self._wall_ms(now_ms)
         for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:

@@ -1,6 +1,7 @@
 """The membership of share groups (KIP-932): how a heartbeat changes a group, and when it is refused.
 
-The caller has checked the coordinator and the fields of the request. Errors are as in ConsumerGroups.
+The caller has checked the coordinator and the fields of the request. A request is refused with a BrokerError that has Kafka's error code
+and Kafka's message.
 """
 
 from __future__ import annotations
