@@ -156,8 +156,8 @@ def settings_of_all(layers: Layers) -> Iterator[DescribedSetting]:
 
 
 def origins(layers: Layers, name: str) -> list[Origin]:
-    """Return the values of a setting and its synonyms, from the layer with the highest priority on, but without those before the first
-    value of the setting itself. The list is empty if the setting itself has no value.
+    """Return the values that a setting and its synonyms have in the layers, the highest priority first. Values of synonyms that come before
+    the first value of the setting itself are left out. The list is empty if the setting itself has no value.
     """
     base = base_name(name)
     names = _SAME.get(name) or ((name,) if base == name else (name, base))

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, groups, client metrics subscriptions, and of this broker (KIP-133, KIP-226)."""
+"""DescribeConfigs: the settings of topics, groups, client metrics subscriptions, this broker and all brokers (KIP-133, KIP-226)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single settings of topics, groups and brokers (KIP-226, KIP-339)."""
+"""IncrementalAlterConfigs: change single settings of topics, groups, brokers and client metrics subscriptions (KIP-226, KIP-339)."""
 
 from __future__ import annotations
 

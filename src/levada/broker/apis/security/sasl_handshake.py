@@ -13,7 +13,7 @@ _OLDEST = 1
 
 def handle(call: Call) -> SaslHandshakeResponse:
     """Set the SASL mechanism of the connection. The response lists the enabled mechanisms. If the mechanism is not among them or cannot be
-    chosen now, it has an error, and the connection is closed after it.
+    chosen now, the response has an error, and the connection is closed after it.
     """
     request: SaslHandshakeRequest = call.request
     login = call.session.login
