@@ -12,8 +12,9 @@ _EPOCH, _START = itemgetter(0), itemgetter(1)
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and its end offset, the offset after its last record. Both are -1 if an epoch was requested that is
-    negative or newer than the current one."""
+    """A leader epoch and its end offset, the offset after its last record. Both are -1 if the requested epoch is negative or newer than the
+    current one.
+    """
 
     epoch: int = UNKNOWN
     end_offset: int = UNKNOWN

@@ -127,8 +127,8 @@ def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
 
 
 def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> RecordBatch:
-    """Return a batch with the codec of the topic's compression.type. If the batch already has this codec, or if
-    compression.type is producer, it is returned unchanged.
+    """Return a batch with the codec of the topic's compression.type. If the batch already has this codec, or if compression.type
+    is producer, it is returned unchanged.
 
     As in Kafka, a batch with the right codec keeps its compression level. Raises BrokerError if the records cannot be decompressed, if the
     batch is larger than max.message.bytes after it was converted, or if it is larger than segment.bytes.

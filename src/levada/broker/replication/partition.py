@@ -2,8 +2,8 @@
 
 A record is committed when all in-sync replicas have it. The high watermark is the offset after the last committed record: consumers read
 up to it, and producers with acks=all get their response when their records are below it. So any in-sync replica that becomes leader has
-all records that were acknowledged with acks=all. Only an unclean election loses some: of a replica that is not in sync,
-or, in a test, with `lose_from`. Three rules ensure this:
+all records that were acknowledged with acks=all. Only an unclean election, of a replica that is not in sync, or an
+election with `lose_from`, by which a test loses records, loses some. Three rules ensure this:
 
 - The leader counts what a follower has copied since the leader's election. What the follower had before may come from a leader that lost
   it.

@@ -81,8 +81,7 @@ class ClassicMember:
     """A member of a classic group.
 
     joining, syncing: the promised responses to its JoinGroup and its SyncGroup request, None if no such request waits. is_new: whether its
-    first JoinGroup request still waits, so that the client may not know its member id; False for a member that replaces a
-    static one.
+    first JoinGroup request still waits, so that the client may not know its member id; False for a member that replaces a static one.
     """
 
     def __init__(self, member_id: str, instance_id: str | None, origin: ClientOrigin) -> None:
@@ -280,8 +279,8 @@ class ClassicGroup:
         return self.state is State.EMPTY or (self.state is State.STABLE and self.subscribed is not None)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member subscribes to a topic. If the subscriptions are unknown, return True for every topic if the members
-        are consumers, otherwise False.
+        """Return whether a member subscribes to a topic. If the subscriptions are unknown, return True for every topic if the members are
+        consumers, otherwise False.
         """
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 

@@ -57,8 +57,8 @@ class Topics(NamedTuple):
 
 
 class GroupState(StrEnum):
-    """The state of a consumer group, by its name in ConsumerGroupDescribe and ListGroups. It is computed from the
-    group's epochs and members for these responses only.
+    """The state of a consumer group, by its name in ConsumerGroupDescribe and ListGroups. It is computed from the group's
+    epochs and members for these responses only.
     """
 
     EMPTY = "Empty"

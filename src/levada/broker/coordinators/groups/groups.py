@@ -294,7 +294,8 @@ class GroupCoordinator:
 
     def expire(self, now_ms: int) -> None:
         """Remove the offsets that were unused for offsets.retention.minutes, or whose commit had a retention time that has passed. Then
-        remove the groups without members and offsets, except share groups, and groups that a client with a new member id is about to join.
+        remove the groups that have neither members nor offsets. Share groups stay, and so do groups in which a client has a member id but
+        has not joined yet.
         """
         wall_ms = self._wall_ms(now_ms)
         for group in [group for group in self._groups.values() if not isinstance(group, ShareGroup)]:

@@ -64,8 +64,8 @@ def commit_each(
     """Commit the offsets of the partitions for which this is allowed. Returns an error code for each partition of each topic, in the order
     of the request.
 
-    by_id: whether the request names topics by id. check: called with the partitions that exist and that the client may
-    read, if there are any; it raises BrokerError to refuse all of these. commit: stores the offsets, or raises BrokerError.
+    by_id: whether the request names topics by id. check: called with the partitions that exist and that the client may read,
+    if there are any; it raises BrokerError to refuse all of these. commit: stores the offsets, or raises BrokerError.
     """
     codes = [[ErrorCode.NONE] * len(topic.partitions) for topic in topics]
     found: dict[_Place, TopicPartition] = {}

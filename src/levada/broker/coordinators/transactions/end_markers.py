@@ -1,9 +1,9 @@
 """The completion of a transaction whose outcome is decided: markers in its partitions, and the offsets of its groups.
 
 Kafka's coordinator sends WriteTxnMarkers to the partitions' leaders. Here the step that decides the outcome writes them, unless a test has
-requested a fault of WriteTxnMarkers: then a delayed or held one is carried out later, and a failed one is repeated after RETRY_MS, as
-after a fault of the disk. A partition without a leader gets its marker when it has one. The
-transaction is complete when all markers are committed, so that no new leader can lack one.
+requested a fault of WriteTxnMarkers: then a delayed or held one is carried out later, and a failed one is repeated after RETRY_MS. If
+the disk fails, the step is repeated as well. A partition without a leader gets its marker when it has a leader again. The transaction is
+complete when all markers are committed, so that no new leader can lack one.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class TransactionRecords:
 
 
 def transactions_in(written: Iterable[CoordinatorWrite]) -> list[Transaction]:
-    """Return the transactional ids that the records describe. Records of unknown kinds or versions are skipped. Ids whose
-    last record is a tombstone or has an unknown status are left out.
+    """Return the transactional ids that the records describe. Records of unknown kinds or versions are skipped. Ids whose last record is
+    a tombstone or has an unknown status are left out.
     """
     found: dict[str, Transaction | None] = {}
     for one in written:

@@ -7,8 +7,8 @@ party is the coordinator itself, when all markers are written that end the trans
 
 - Empty: initialized, without a transaction since then.
 - Ongoing: partitions were added. Their leaders accept the producer's records; readers of committed data do not see them yet.
-- PrepareEpochFence: the transaction is taken from its producer: it has timed out, InitProducerId came during the transaction, or a test
-  aborts it. The epoch is raised, and the abort follows in the same step. This state is never stored, and no request ever finds it.
+- PrepareEpochFence: the transaction is taken from its producer, because it has timed out, InitProducerId came while it was open, or a
+  test aborts it. The epoch is raised, and the abort follows in the same step. This state is never stored, and no request ever finds it.
 - PrepareCommit, PrepareAbort: the outcome is decided and can no longer change; the markers are being written. The client already has its
   response. Its next request gets CONCURRENT_TRANSACTIONS.
 - CompleteCommit, CompleteAbort: all markers are written. The state keeps the outcome, so that the same EndTxn can be repeated.

@@ -50,8 +50,9 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
     """Ask the coordinator about the partitions of a Produce request to which the producer has not yet written in its transaction; return
     the errors of those that must not be written to. Without a transactional id there are none.
 
-    From FIRST_ADDING_VERSION on, the partitions are added to the transaction. Raises INVALID_PRODUCER_ID_MAPPING if the request has batches
-    of several transactional producers.
+    From FIRST_ADDING_VERSION on, the partitions are added to the transaction. The first batches are announced to the partitions, so that no
+    later batch can begin the transaction there (PartitionTransactions.announce). Raises INVALID_PRODUCER_ID_MAPPING if the request has
+    batches of several transactional producers.
     """
     if call.request.transactional_id is None:
         return {}
