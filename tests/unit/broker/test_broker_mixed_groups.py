@@ -241,6 +241,16 @@ def test_static_members_of_the_classic_protocol_take_their_place_again(bench: Be
     assert consumer.numbers == [0, 1, 2, 3]
 
 
+def test_members_that_leave_together_are_all_removed_when_the_first_one_makes_it_a_classic_group(bench: Bench) -> None:
+    classic, consumer = stable_classic(bench, instance="i"), Consumer(bench, "new")
+    consumer.joins()
+    settle(classic, consumer)
+    gone = [MemberIdentity(member_id=consumer.id), MemberIdentity(member_id="", group_instance_id="i")]
+    answer = classic.client.ask(classic.leave(5, members=gone))
+    assert [one.error_code for one in answer.members] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert kind(bench) == ("classic", "Empty")
+
+
 def test_a_static_member_comes_back_with_the_other_protocol_and_keeps_its_partitions(bench: Bench) -> None:
     classic = stable_classic(bench, instance="i")
     consumer = Consumer(bench, "new", instance="i")

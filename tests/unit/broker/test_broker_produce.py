@@ -8,7 +8,7 @@ from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, produ
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from levada.record.batch import assign_offsets
+from levada.record.batch import assign_offsets, set_producer_state
 from levada.record.compression import Codec
 from levada.types import TimestampType
 
@@ -171,6 +171,13 @@ def test_E2_acks_0_has_no_response_and_the_next_request_is_answered(client: Clie
 def test_E2_TR70_acks_0_that_fails_closes_the_connection(client: Client, topic: str, records: bytes) -> None:
     client.send(produce_request(topic, records, acks=0), 9)
     assert client.closed
+
+
+def test_E2_acks_0_that_is_refused_as_a_whole_closes_the_connection(client: Client) -> None:
+    batch = bytearray(make_batch(b"a"))
+    set_producer_state(batch, producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    client.send(produce_request("t", bytes(batch), acks=0), 9)
+    assert client.bench.sent[client.id] == [None]
 
 
 def test_an_unknown_topic_id_is_distinguished_from_an_unknown_name(client: Client) -> None:

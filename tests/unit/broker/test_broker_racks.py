@@ -65,6 +65,15 @@ def test_an_answer_that_names_a_replica_does_not_wait(trio: Trio) -> None:
     assert only_partition(answer).preferred_read_replica == 2
 
 
+def test_a_session_names_the_replica_again_though_nothing_else_is_new(trio: Trio) -> None:
+    begins, again = request("b", 2), request("b", 2)
+    begins.session_epoch = 0
+    first = trio.leader.ask(begins, 12)
+    again.session_id, again.session_epoch = first.session_id, 1
+    assert first.session_id and only_partition(first).preferred_read_replica == 2
+    assert only_partition(trio.leader.ask(again, 12)).preferred_read_replica == 2
+
+
 def test_a_replica_that_is_not_in_sync_or_down_is_not_named(trio: Trio) -> None:
     trio.cluster.pause_replication(2)
     trio.cluster.stop_node(3)

@@ -25,6 +25,7 @@ MAX_ID = MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 USES_TOPIC_IDS = 13
 _NOTHING_TOLD = -1
+NO_REPLICA = -1
 
 
 class RequestedPartition(NamedTuple):
@@ -54,11 +55,12 @@ class _Cached:
         self.log_start_offset = _NOTHING_TOLD
 
     def is_news(self, data: PartitionData) -> bool:
-        """Return whether the data has something to send: records, an error, or another high watermark or log start offset than was sent
-        before.
+        """Return whether the data has something to send: records, an error, a preferred read replica, or another high watermark or log
+        start offset than was sent before.
         """
         known = (self.high_watermark, self.log_start_offset)
-        return bool(data.records) or data.error_code != ErrorCode.NONE or known != (data.high_watermark, data.log_start_offset)
+        is_known = data.error_code == ErrorCode.NONE and known == (data.high_watermark, data.log_start_offset)
+        return bool(data.records) or data.preferred_read_replica != NO_REPLICA or not is_known
 
     def tell(self, data: PartitionData) -> None:
         """Remember the values that are sent to the client. After an error, the next answer for the partition is sent even if nothing has

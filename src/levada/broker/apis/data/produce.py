@@ -57,11 +57,11 @@ def handle(call: Call) -> Answer:
     if _has_transactional(request) and not (
         request.transactional_id and may(call, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     ):
-        return refuse(request, call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _refused_whole(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         writer = _Writer(call, unverified(call))
     except BrokerError as error:
-        return refuse(request, call.version, error.code)
+        return _refused_whole(call, error.code)
     if not call.state.throttles.are_off:
         call.throttle(call.state.throttles.record(PRODUCER_BYTE_RATE, call.quoted, call.size_bytes, call.now_ms))
     response = ProduceResponse(responses=[writer.append_topic(topic) for topic in request.topic_data])
@@ -85,6 +85,10 @@ def _when_replicated(call: Call, writer: _Writer, response: ProduceResponse) -> 
     waited_for = [written for written, _ in writer.appended]
     when_replicated(call.state, waited_for, call.connection_id, call.now_ms, call.request.timeout_ms, finish)
     return promise
+
+
+def _refused_whole(call: Call, code: ErrorCode) -> Answer:
+    return Unanswered(close=True) if is_silent(call.request) else refuse(call.request, call.version, code)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:

@@ -22,13 +22,20 @@ def handle(call: Call) -> LeaveGroupResponse:
         groups.check_named(request.group_id)
     except BrokerError as error:
         return refuse(request, call.version, error.code)
-    try:
-        group = groups.existing_of_consumers(request.group_id)
-    except BrokerError as error:
-        return _response(members, [error.code] * len(members), call.version)
-    if isinstance(group, ConsumerGroup):
-        return _response(members, groups.mixed.leave(group, members, call.now_ms), call.version)
-    return _response(members, groups.classic.leave(group, members, call.now_ms), call.version)
+    codes: list[ErrorCode] = []
+    while len(codes) < len(members):
+        rest = members[len(codes) :]
+        try:
+            group = groups.existing_of_consumers(request.group_id)
+        except BrokerError as error:
+            codes += [error.code] * len(rest)
+            break
+        # Look the group up for each member: a consumer group of which only classic members are left becomes a classic group.
+        if isinstance(group, ConsumerGroup):
+            codes.append(groups.mixed.leave(group, rest[0], call.now_ms))
+        else:
+            codes += groups.classic.leave(group, rest, call.now_ms)
+    return _response(members, codes, call.version)
 
 
 def refuse(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:

@@ -7,7 +7,7 @@ that joins and does not send SyncGroup, is removed after its rebalance timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from levada.broker.config.settings import BrokerSettings
@@ -100,22 +100,18 @@ class MixedGroups:
             self._deadlines.asked_to_join(group, member, now_ms)
             raise BrokerError(f"member {member_id!r} can take a new assignment", code=ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
-        """Handle LeaveGroup for members of either protocol; return an error code for each member.
+    def leave(self, group: ConsumerGroup, leaver: MemberIdentity, now_ms: int) -> ErrorCode:
+        """Handle LeaveGroup for a member of either protocol; return its error code.
 
         An administrator may remove a static member by its instance id without its member id.
         """
-        codes = []
-        for one in members:
-            static = None if one.group_instance_id is None else group.static_member(one.group_instance_id)
-            member_id = static.id if static is not None and one.member_id == NO_MEMBER_ID else one.member_id
-            try:
-                self._deadlines.remove(group, _named(group, member_id, one.group_instance_id).id, now_ms)
-            except BrokerError as error:
-                codes.append(error.code)
-            else:
-                codes.append(ErrorCode.NONE)
-        return codes
+        static = None if leaver.group_instance_id is None else group.static_member(leaver.group_instance_id)
+        member_id = static.id if static is not None and leaver.member_id == NO_MEMBER_ID else leaver.member_id
+        try:
+            self._deadlines.remove(group, _named(group, member_id, leaver.group_instance_id).id, now_ms)
+        except BrokerError as error:
+            return error.code
+        return ErrorCode.NONE
 
     def _joining(self, group: ConsumerGroup, request: JoinGroupRequest, new_id: str) -> ConsumerMember:
         """Return the member as which a client joins, before the changes in the request are applied. new_id: the member id of a
