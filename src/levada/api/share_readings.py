@@ -56,7 +56,9 @@ UNACKNOWLEDGED: Table = gauge(
 
 
 def of_share_consumer(core: ShareConsumerCore, traffic: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    """Return all metrics of a share consumer. traffic: counts the requests of the client. tags: those of every metric."""
+    """Return the metrics that only share consumers have. traffic: not used; all functions in metric_tables.PARTS get it. tags: those of
+    every metric.
+    """
     values = read_all(POLL_TIMES, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(UNACKNOWLEDGED, core, now_ms, POLLS_GROUP, tags)
     values |= read_all(FETCH, core, now_ms, FETCHES_GROUP, tags)

@@ -1,8 +1,9 @@
 """Why a consumer gets no records: the reason for each partition, and the most important one for the whole consumer.
 
-The diagnosis uses the client's own state; no request is sent. CHECKS is the order in which a partition is examined: first whether
-it is paused or read to its end, then what is in the buffer, then what is wrong, from the address to the position. If nothing applies, the
-partition is being read. SEVERITY is the order of importance of conditions of several partitions.
+The diagnosis uses the client's own state; no request is sent. CHECKS is the order in which a partition is examined: whether it was read
+to its stop offset or is paused; what is in the buffer; what is wrong, from the topic, the broker and the leader to the position, open
+transactions and failed fetches; last, whether the end of the log is reached. If nothing applies, the partition is being read. SEVERITY is
+the order of importance of conditions of several partitions.
 """
 
 from __future__ import annotations

@@ -107,8 +107,9 @@ class AckRecord(ConsumerRecord[K, V]):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the record was given up, so that ack() has no effect: its partition was revoked, its position was moved back, or acks()
-        was closed. It is delivered again, after a revocation to another member.
+        """Whether the record was given up, so that ack() has no effect: its partition was revoked, its position was moved (by a seek, or
+        after log truncation), or acks() was closed. The record is delivered again, after a revocation perhaps to another member, unless the
+        position was moved past it.
         """
         return self._entry.state is RecordState.GIVEN_UP
 

@@ -8,8 +8,8 @@ which leads through DELAYED back to WAITING); it cannot be processed (REJECT); o
 after which the record is returned again). Exceeding the time limit of process() counts as FAIL. A rejected record is done once it is
 written to the dead-letter topic. If that fails, the error is raised and the record is returned again.
 
-LOSE happens when the partition is revoked, when its position is moved back, or when acks() is closed. Later reports about such a record
-have no effect.
+LOSE happens when the partition is revoked, when its position is moved (by a seek, or after log truncation), or when acks() is closed.
+Later reports about such a record have no effect.
 
 What can never happen: two records of a lane are AT_WORK, DELAYED or REJECTED at the same time; a commit passes a record before it is DONE;
 a report about an earlier attempt affects a later one.

@@ -104,8 +104,8 @@ class UnackedRecords:
     def add(self, state: PartitionState, records: Iterable[AnyRecord]) -> None:
         """Add the records of one partition from a poll().
 
-        A record that does not follow the earlier ones shows that the position was moved back, by seek() or after log truncation: all
-        earlier records are given up.
+        All earlier records of the partition are given up if a record does not follow them, because the position was moved back, or if the
+        partition was assigned anew.
         """
         lanes = self._partitions.get(state.tp)
         for record in records:

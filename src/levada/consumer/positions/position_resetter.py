@@ -22,7 +22,8 @@ from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 
 class PositionReset(NamedTuple):
-    """A move of an invalid position, with auto.offset.reset: to where the option says, or back to the end of what a truncated log kept.
+    """An invalid position that was moved, because auto.offset.reset is not "none". The new position is where the option says. After a
+    truncation whose place the leader knows, it is the end of the records that are left.
 
     asked_offset: the invalid position. offset: the new one. If `offset - asked_offset` is positive, that many offsets are skipped; if
     negative, read again. reason: OUT_OF_RANGE, TRUNCATED or RECREATED.

@@ -4,8 +4,8 @@
 coordinator, the program and metadata may change at any time. Reactions to error codes, the timing of heartbeats and the topic names of a
 target assignment are those of a consumer group (KIP-848).
 
-The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown which fields the
-coordinator has. Every other heartbeat only has a changed subscription, and the member's identity.
+The first heartbeat has all fields. A heartbeat after an error, or after a heartbeat that was not answered, has all fields as well, because
+it is unknown which fields the coordinator has. Every other heartbeat has the member's identity, and the subscription only if it changed.
 """
 
 from __future__ import annotations

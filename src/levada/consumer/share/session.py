@@ -1,14 +1,14 @@
 """The client's side of a share session with one broker (ShareSessionHandler in Java, KIP-932).
 
 With a session a client names only the partitions that are new or not wanted any more: the broker remembers the others. A session also holds
-the locks on acquired records. When it ends, with its last request or with the connection, the broker delivers these records to other
-members. Both sides count requests, so each notices when the other has lost the session:
+the locks on acquired records. When it ends, with its last request or with the connection, the broker may deliver these records to any
+member. Both sides count requests, so each notices when the other has lost the session:
 
     0        open a session, in place of an existing one: name every partition, acknowledge nothing
     n > 0    name new partitions, partitions to forget, and acknowledgements
     -1       send the last acknowledgements, and close
 
-One request at a time, ShareFetch or ShareAcknowledge: begin() or next_epoch, then answered() or lost().
+One request at a time: call begin() for a ShareFetch, or read `epoch` for a ShareAcknowledge; then call answered() or lost().
 """
 
 from __future__ import annotations
