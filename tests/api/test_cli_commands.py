@@ -17,6 +17,7 @@ import levada as lv
 from cli_kit import Ran, Terminal, run, started
 from guarded_kafka import ROOT, GuardedKafka
 from levada.cli.exits import Exit
+from levada.cli.positions import log_ends
 from levada.exactly_once.batch import BatchId, Rows, Slot, SlotName
 from levada.exactly_once.ledger import Entry
 from levada.testing import Authority, EmbeddedKafka, EmbeddedRegistry
@@ -167,6 +168,22 @@ def test_settings_of_a_topic(levada: Levada, topic: str) -> None:
     assert "soon" in refused and "retention.ms" in refused and "INVALID_CONFIG (40)" in refused
     levada("configs", "set", "topic", topic, "retention.ms=1", "--dry-run")
     assert "retention.ms" not in {row["name"] for row in levada("configs", "describe", "topic", topic).json()}
+
+
+def test_the_end_of_a_log_that_grows_meanwhile_is_not_outside_of_it(
+    kafka: Any, levada: Levada, topic: str, admin: lv.KafkaAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends_of_a_growing_log(asked: lv.KafkaAdmin, partitions: Any) -> Any:
+        found = log_ends(asked, partitions)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            producer.send(topic, b"meanwhile", partition=0).result(timeout=10)
+        return found
+
+    monkeypatch.setattr("levada.cli.commands.groups.log_ends", ends_of_a_growing_log)
+    admin.alter_consumer_group_offsets(topic, {lv.TopicPartition(topic, 0): 1})
+    planned = levada("groups", "reset", topic, "--to", "end")
+    assert [(plan["committed"], plan["offset"]) for plan in planned.json()] == [(1, 4)]
+    assert "outside of the log" not in planned.err
 
 
 def test_what_has_settings(levada: Levada) -> None:

@@ -226,7 +226,8 @@ def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, ta
     else:
         missing = [tp for tp in partitions if tp not in ends and target.to.of(tp.partition).start is not None]
         wanted = offsets_at(invocation, target.to, ends)
-        plans = to_offsets(target.group, wanted, committed, ends)
+        # Asked again, because the log may have grown since: its new end is not outside of it.
+        plans = to_offsets(target.group, wanted, committed, log_ends(admin, wanted))
     if outside := [f"{plan.tp} (from {wanted[plan.tp]} to {plan.offset})" for plan in plans if wanted[plan.tp] != plan.offset]:
         invocation.say(f"the offset is outside of the log, so it becomes the log's start or end: {named(outside)}")
     return plans, missing
