@@ -81,8 +81,11 @@ def test_deleting_softly_and_for_good(registry: SchemaRegistryClient) -> None:
     assert registry.delete_subject("a") == [2]
     with pytest.raises(RegistryNotFoundError, match="delete it with permanent=True"):
         registry.delete_subject("a")
+    assert registry.get_schema(1) == INT
     assert registry.delete_subject("a", permanent=True) == [1, 2]
-    assert registry.register_schema("a", INT) == 1
+    with pytest.raises(RegistryNotFoundError, match="40403"):
+        registry.get_schema(1)
+    assert registry.register_schema("a", INT) == 3, "a new id"
 
 
 def test_compatibility_levels_and_modes(registry: SchemaRegistryClient) -> None:

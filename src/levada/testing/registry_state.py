@@ -86,10 +86,12 @@ class RegistryState:
     """The subjects, versions and schema ids of a registry, with the rules and error codes of Confluent's registry.
 
     levels, modes: compatibility levels and modes by subject; None stands for the registry. The methods with a Call raise Refusal. Versions
-    that were deleted softly are left out, unless a method has the query parameter `deleted` and it is true.
+    that were deleted softly are left out, unless a method has the query parameter `deleted` and it is true. A schema without any version,
+    even a softly deleted one, is forgotten, and its id is not used again.
     """
 
     ids: dict[int, Stored] = field(default_factory=dict)
+    last_id: int = 0
     subjects: dict[str, list[Version]] = field(default_factory=dict)
     levels: dict[str | None, str] = field(default_factory=lambda: {None: "BACKWARD"})
     modes: dict[str | None, str] = field(default_factory=lambda: {None: "READWRITE"})
@@ -175,7 +177,8 @@ class RegistryState:
         if reasons := self._objections(stored, versions if level.endswith("_TRANSITIVE") else versions[-1:], level):
             message = f'Schema being registered is incompatible with an earlier schema for subject "{subject}": {"; ".join(reasons)}'
             raise Refusal(409, 409, message)
-        schema_id = next((known for known, other in self.ids.items() if other == stored), len(self.ids) + 1)
+        schema_id = next((known for known, other in self.ids.items() if other == stored), self.last_id + 1)
+        self.last_id = max(self.last_id, schema_id)
         self.ids[schema_id] = stored
         numbers = [version.number for version in self.subjects.get(subject, [])]
         self.subjects.setdefault(subject, []).append(Version(max(numbers, default=0) + 1, schema_id))
@@ -215,7 +218,9 @@ class RegistryState:
         if call.asks("permanent"):
             if alive:
                 raise Refusal(404, 40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
-            return [version.number for version in self.subjects.pop(subject)]
+            gone = self.subjects.pop(subject)
+            self._forget_unused()
+            return [version.number for version in gone]
         if not alive:
             raise Refusal(404, 40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently")
         for version in alive:
@@ -232,6 +237,7 @@ class RegistryState:
             if not version.deleted:
                 raise Refusal(404, 40407, f"Subject '{subject}' Version {number} was not deleted first before being permanently deleted")
             self.subjects[subject].remove(version)
+            self._forget_unused()
         elif version.deleted:
             raise Refusal(404, 40406, f"Subject '{subject}' Version {number} was soft deleted. Set permanent=true to delete permanently")
         else:
@@ -313,6 +319,10 @@ class RegistryState:
     def _users(self, subject: str, version: Version) -> list[Version]:
         target = (subject, version.number)
         return [other for _, other in self._alive() if target in {used[1:] for used in self.ids[other.schema_id].references}]
+
+    def _forget_unused(self) -> None:
+        used = {version.schema_id for versions in self.subjects.values() for version in versions}
+        self.ids = {schema_id: stored for schema_id, stored in self.ids.items() if schema_id in used}
 
     def _delete_softly(self, subject: str, version: Version) -> None:
         if self._users(subject, version):

@@ -91,6 +91,18 @@ def test_soft_deletion_comes_before_permanent_deletion(registry: Registry) -> No
     assert registry.ask("DELETE", "/subjects/a") == (404, 40401)
 
 
+def test_a_schema_is_forgotten_with_its_last_version(registry: Registry) -> None:
+    registry.register("a", INT)
+    registry.register("a", LONG)
+    registry.register("b", INT)
+    for number in (1, 2):
+        registry.ask("DELETE", f"/subjects/a/versions/{number}")
+        registry.ask("DELETE", f"/subjects/a/versions/{number}", permanent="true")
+    assert registry.ask("GET", "/schemas/ids/1") == {"schema": INT}
+    assert registry.ask("GET", "/schemas/ids/2") == (404, 40403)
+    assert registry.register("c", LONG) == {"id": 3}
+
+
 def test_a_schema_that_another_one_uses_is_not_deleted(registry: Registry) -> None:
     registry.register("used", '{"type": "record", "name": "U", "fields": []}')
     references = [{"name": "U", "subject": "used", "version": 1}]
