@@ -499,10 +499,15 @@ def test_a_schema_registry() -> None:
         assert levada("registry", "test", "s-value", "-", stdin=b'"string"', code=1).json()[0]["messages"]
         assert levada("registry", "test", "s-value", "-", stdin=b'"long"').json()[0]["compatible"]
         assert levada("registry", "compatibility", "s-value", "--set", "none").json()[0]["level"] == "NONE"
+        assert "nothing was compared: the level of s-value is NONE" in levada("registry", "test", "s-value", "-", stdin=b'"string"').err
         assert levada("registry", "compatibility", "s-value", "--unset").json()[0]["level"] == "BACKWARD"
+        assert levada("registry", "test", "s-value", "-", stdin=b'"long"').err == ""
         assert levada("registry", "delete", "s-value", "--yes").json()[0]["outcome"] == "deleted softly: versions 1"
         assert "not found" in levada("registry", "versions", "s-value", code=1).err
+        assert levada("registry", "schema", "--id", "1").json() == [by_id | {"subject": None, "version": None}]
         assert "add --yes" in levada("registry", "delete", "s-value", code=2).err
+        assert levada("registry", "delete", "s-value", "--permanent", "--yes").json()[0]["outcome"] == "deleted for good: versions 1"
+        assert "40403" in levada("registry", "schema", "--id", "1", code=1).err
     assert "no Schema Registry is named" in on()("registry", "subjects", code=2).err
 
 

@@ -14,7 +14,7 @@ from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import OutcomeRow, show_outcomes
-from levada.registry import RegisteredSchema, Schema
+from levada.registry import Schema
 
 app = command_group("A schema registry: subjects, versions, schemas, compatibility.")
 
@@ -50,10 +50,13 @@ class VersionRow(NamedTuple):
 
 
 class SchemaRow(NamedTuple):
-    """A schema. references: other schemas that it uses, each as name, subject and version."""
+    """A schema. subject, version: None if all versions with this schema are deleted.
 
-    subject: str
-    version: int
+    references: other schemas that it uses, each as name, subject and version.
+    """
+
+    subject: str | None
+    version: int | None
     schema_id: int
     type: str
     references: tuple[tuple[str, str, int], ...]
@@ -110,12 +113,15 @@ def schema(
         raise typer.BadParameter("give one of SUBJECT and --id")
     with invocation.registry() as registry:
         if subject is not None:
-            found = [registry.get_version(subject, _version(version))]
+            found = registry.get_version(subject, _version(version))
+            rows = [_schema_row(found.subject, found.version, found.schema_id, found.schema)]
         else:
             assert schema_id is not None
             text = registry.get_schema(schema_id)
-            found = [RegisteredSchema(schema_id, text, name, number) for name, number in registry.get_schema_versions(schema_id)]
-    invocation.show([_schema_row(one) for one in found], SchemaRow._fields)
+            # A schema of deleted versions is still there, because records have its id.
+            places = registry.get_schema_versions(schema_id)
+            rows = [_schema_row(name, number, schema_id, text) for name, number in places or ((None, None),)]
+    invocation.show(rows, SchemaRow._fields)
 
 
 @command(app)
@@ -130,9 +136,11 @@ def register(invocation: Invocation, subject: Subject, file: File, schema_type: 
 
 @command(app)
 def test(invocation: Invocation, subject: Subject, file: File, schema_type: Type = SchemaType.AVRO, version: Version = "latest") -> Exit:
-    """Check whether a schema is compatible with a version of a subject. The exit code is 1 if it is not."""
+    """Check whether a schema is compatible with a version of a subject at the subject's level. The exit code is 1 if it is not."""
     with invocation.registry() as registry:
         found = registry.test_compatibility(subject, Schema(_text(file), schema_type.upper()), _version(version))
+        if found and registry.get_compatibility(subject) == "NONE":
+            invocation.say(f"nothing was compared: the level of {subject} is NONE, at which every schema is compatible")
     invocation.show([CompatibilityRow(subject, found.is_compatible, found.messages)], CompatibilityRow._fields)
     return Exit.DONE if found else Exit.FAILED
 
@@ -164,7 +172,10 @@ def delete(
     invocation: Invocation,
     subject: Subject,
     version: Annotated[str | None, typer.Option("--version", help="Only this version: a number, or latest.")] = None,
-    permanent: Annotated[bool, typer.Option("--permanent", help="Delete it for good, after it was soft-deleted.")] = False,
+    permanent: Annotated[
+        bool,
+        typer.Option("--permanent", help="Delete it for good, after it was soft-deleted. Records with its id can then not be decoded."),
+    ] = False,
     yes: Yes = False,
 ) -> Exit:
     """Delete a subject or one of its versions. Without --permanent it is soft-deleted: its schemas can still be read by id."""
@@ -188,6 +199,6 @@ def _text(file: str) -> str:
     return sys.stdin.read() if file == "-" else Path(file).read_text()
 
 
-def _schema_row(found: RegisteredSchema) -> SchemaRow:
-    references = tuple((one.name, one.subject, one.version) for one in found.schema.references)
-    return SchemaRow(found.subject, found.version, found.schema_id, found.schema.schema_type, references, found.schema.schema_str)
+def _schema_row(subject: str | None, version: int | None, schema_id: int, found: Schema) -> SchemaRow:
+    references = tuple((one.name, one.subject, one.version) for one in found.references)
+    return SchemaRow(subject, version, schema_id, found.schema_type, references, found.schema_str)
