@@ -222,9 +222,13 @@ def test_a_member_that_is_slow_is_told_from_one_with_a_hot_partition() -> None:
     delays = [delay(0, moves=True, member="m-2"), delay(1, moves=True, member="m-2"), delay(2, moves=True, share=0.9)]
     hot, slow = groups.examined([seen()._replace(delays=delays)])
     assert slow.found == "app-1: more than 60 s behind in t-0, t-1, 2,000 records"
+    assert slow.advice.startswith("`levada top` shows whether its lag falls. If not, its consumers are slower than the producers")
     assert "start more, up to 4" in slow.advice
+    (full,) = groups.examined([seen(members=4)._replace(delays=delays[:2])])
+    assert full.advice.endswith("make them faster, or add partitions"), "each partition has a member"
     assert hot.found.endswith("; 90% of the new records of t are in this one of 4 partitions")
-    assert "more consumers do not help" in hot.advice
+    assert "more consumers or partitions do not help" in hot.advice
+    assert hot.advice.endswith("a suffix, if their order does not matter; what waits already stays in this partition")
     assert r"`levada consume t -p 2 -o -1000 -e -f '%k\n' |" in hot.advice
     alone = one(groups.examined([seen()._replace(delays=[delay(0, moves=True, share=1.0, partitions=1)])]))
     assert "new records" not in alone.found

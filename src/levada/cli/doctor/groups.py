@@ -137,7 +137,9 @@ def _of_slow(group: Seen, delays: Sequence[Delay]) -> Finding:
     """Return the finding about partitions of one topic that are read more slowly than they are written."""
     who = named(sorted({delay.lag.client_id for delay in delays} - {""})) or "the group"
     text = f"{who}: more than {WAIT_S:.0f} s behind in {_where(delays)}, {_records(delays)}"
-    advice = f"its consumers are slower than the producers: make them faster, or start more, up to {delays[0].partitions} for this topic"
+    partitions = delays[0].partitions
+    more = f"start more, up to {partitions} for this topic" if group.members < partitions else "add partitions"
+    advice = f"`levada top` shows whether its lag falls. If not, its consumers are slower than the producers: make them faster, or {more}"
     return _finding(group, Status.WARNING, text, advice)
 
 
@@ -150,8 +152,9 @@ def _of_hot(group: Seen, delay: Delay, others: Sequence[PartitionLag]) -> Findin
         Status.WARNING,
         f"{lag.client_id or 'the group'}: more than {WAIT_S:.0f} s behind in {lag.tp}, {counted(lag.lag or 0, 'record')}{meanwhile}; "
         f"{delay.share:.0%} of the new records of {lag.topic} are in this one of {delay.partitions} partitions",
-        "more consumers do not help: many records have the same key, or the producers' partitioner chooses this partition. "
-        f"`levada consume {lag.topic} -p {lag.partition} -o -1000 -e -f '%k\\n' | sort | uniq -c | sort -rn | head` counts the keys",
+        "more consumers or partitions do not help: many records have the same key, or the producers' partitioner chooses this partition. "
+        f"`levada consume {lag.topic} -p {lag.partition} -o -1000 -e -f '%k\\n' | sort | uniq -c | sort -rn | head` counts the keys. "
+        "Give a key that most records have a suffix, if their order does not matter; what waits already stays in this partition",
     )
 
 
