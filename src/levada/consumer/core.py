@@ -329,7 +329,7 @@ class ConsumerCore:
         return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise because no records arrive; None to continue waiting.
+        """Return the error to raise because no records arrive; None to continue waiting. Log the warnings that are due (see Stalls).
 
         last_word: whether poll() is about to return no records.
         """

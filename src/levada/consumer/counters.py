@@ -81,10 +81,12 @@ class ConsumerCounters(ReadCounters):
 
 
 class GroupCounters:
-    """Counters of a group member. rebalances: duration in ms, from the first JoinGroup, or from a new target assignment, to the assignment.
+    """Counters of a group member. rebalances: milliseconds until the member had its assignment.
 
-    failed: the number of rebalances that failed. heard_ms: when the coordinator last answered a heartbeat; None before that. rebalanced_ms:
-    when the last rebalance succeeded; None before that.
+    They begin in a classic group with the first JoinGroup, in a consumer group with a new target assignment, and in a share group when the
+    member joins, later with a new target assignment. failed: how often a rebalance of a classic group failed. heard_ms: when the
+    coordinator last answered a heartbeat (in a share group: without an error); None before that. rebalanced_ms: when the last rebalance
+    succeeded; None before that.
     """
 
     def __init__(self) -> None:

@@ -96,7 +96,8 @@ class ConsumerHealth(NamedTuple):
     """The health of a consumer, which tells why no records arrive. partitions: all assigned ones. unreachable: the cause for each address.
 
     fenced: the error that every poll() raises, with FENCED. To continue, call unsubscribe() and subscribe(), or make another consumer.
-    absent: texts about subscribed topics that do not exist, and the error that every poll() raises about a topic that may not be read.
+    absent: texts about subscribed topics that do not exist, about a pattern that matches no topic, and the error that every poll() raises
+    about a topic that may not be read.
     """
 
     condition: Condition
@@ -107,8 +108,8 @@ class ConsumerHealth(NamedTuple):
 
     @property
     def worst(self) -> PartitionHealth | None:
-        """The partition that has the consumer's condition; None if no partition has it, for example with REBALANCING or FENCED, or if none
-        is assigned.
+        """The first partition that has the consumer's condition; None if no partition has it, for example with REBALANCING or FENCED, or if
+        none is assigned.
         """
         return next((one for one in self.partitions if one.condition is self.condition), None)
 
@@ -247,7 +248,7 @@ def consumer_health(
     """Return the health of the consumer. Its condition is the first one in SEVERITY that a partition or the member has; DOES_NOT_EXIST
     also counts if `absent` has texts. NOT_ASSIGNED if none applies.
 
-    rebalancing, fenced: conditions of the member. absent: texts about subscribed topics that do not exist or may not be read.
+    rebalancing, fenced: conditions of the member. absent: see ConsumerHealth.
     """
     of_member = {Condition.FENCED: fenced is not None, Condition.REBALANCING: rebalancing, Condition.DOES_NOT_EXIST: bool(absent)}
     conditions = {one.condition for one in partitions} | {condition for condition, holds in of_member.items() if holds}

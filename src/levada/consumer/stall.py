@@ -5,9 +5,12 @@ A program must be able to distinguish an idle topic from a fault. A fetch respon
 Permanent faults are raised: a topic or partition that does not exist or may not be read, and addresses where no Kafka broker listens. They
 are raised by the poll() that would otherwise return without a record, or earlier. Temporary faults, such as brokers that do not answer, are
 not raised: poll() returns nothing, as in Java. Nor is a fault raised for a partition that a group has assigned and that does not exist any
-more: the group will notice. If no broker has answered for a partition for default.api.timeout.ms, a warning reports it with the cause. The
-next warning follows only after the partition was answered for and then lost again. If the committed offsets of the group wait for an open
-transaction, the first poll() that returns no record warns: only the transaction's producer, or a timeout, can end it.
+more: the group will notice. A subscribed topic that does not exist, and a pattern without a match, only cause a warning.
+
+If no broker has answered for a partition for default.api.timeout.ms, a warning reports it with the cause. The next warning follows only
+after the partition was answered for and then lost again. If the committed offsets of the group wait for an open transaction, the first
+poll() that returns no record warns: only the transaction's producer, or a timeout, can end it. Two more faults
+cause a warning: no broker was reached yet (once), and a rebalance takes long (once per rebalance).
 
 This costs nothing per partition and poll(). Faults in metadata are looked up when metadata or the assignment changes. And answer times only
 grow, so no partition can be overdue before the time that the last check of all partitions found.
@@ -90,7 +93,7 @@ class SubscribedTopics:
         self._compared: tuple[ClusterSnapshot, frozenset[str]] | None = None
         self._refused: tuple[str, ErrorCode] | None = None
         self._absent: dict[str, int] = {}
-        """Texts about topics that do not exist, and since when that is known."""
+        """Texts about topics that do not exist and about a pattern without a match, and since when that is known."""
         self._told: set[str] = set()
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
@@ -120,11 +123,13 @@ class SubscribedTopics:
 
     @property
     def has_untold(self) -> bool:
-        """Whether a subscribed topic does not exist and no warning about it was logged yet."""
+        """Whether a subscribed topic does not exist, or the pattern has no match, and no warning about that was logged yet."""
         return self._absent.keys() != self._told
 
     def absent(self, now_ms: int) -> tuple[str, ...]:
-        """Return a text about each subscribed topic that does not exist, and about one that every poll() raises an error for."""
+        """Return a text about each subscribed topic that does not exist, about a pattern without a match, and about a topic that every
+        poll() raises an error for.
+        """
         refusal = self.refusal(now_ms)
         return (*self._absent, *(() if refusal is None else (str(refusal),)))
 
@@ -187,7 +192,10 @@ class Stalls:
         self._told_rebalancing = False
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise; None to continue waiting. last_word: whether poll() is about to return no records."""
+        """Return the error to raise; None to continue waiting. Log the warnings that are due.
+
+        last_word: whether poll() is about to return no records.
+        """
         return self._fault_of_partitions(now_ms, last_word=last_word) or self._topics.explain(now_ms, last_word=last_word)
 
     def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:

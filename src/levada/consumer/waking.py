@@ -51,7 +51,8 @@ class Waking(Generic[C]):
 
         begin: makes the flow, under the lock. timeout_ms: None for default.api.timeout.ms. may_be_woken: whether wakeup() ends the wait
         with WakeupError. Raises the errors of the flow, and TimeoutError with `what` in its text, or its subclass BootstrapError if no
-        broker was ever reached.
+        broker was ever reached. If the wait ends before the flow, for example by wakeup() or by a signal handler that raises, the flow is
+        cancelled.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms

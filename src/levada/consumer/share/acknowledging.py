@@ -1,8 +1,9 @@
 """Acknowledgements on their way to brokers, and their results. Pure.
 
 The acknowledgements of one call form a batch: commit() waits for all of it. Each part is settled once: by the answer of its leader, by an
-error that prevents sending, or by the end of its time. A result with an error means that the broker has not accepted the acknowledgement,
-or that this is unknown. Records whose acknowledgement was not accepted are delivered again.
+error of the request or one that prevents sending, by the end of its time, or by close(). A result with an error means that the broker has
+not accepted the acknowledgement, or that this is unknown. Records whose acknowledgement was not accepted are delivered again, unless the
+group has finished them, for example because they were delivered too often.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class ShareConsumerCore:
             self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
-        """Leave the group; return a promise that settles when the request is answered or has failed.
+        """Leave the group; return a promise that settles when the request, if one is sent, is answered or has failed.
 
         Records that were returned stay with the program. Acquired records that were not returned yet are released.
         """
@@ -234,8 +234,8 @@ class ShareConsumerCore:
     def chunks(self, now_ms: int) -> list[Chunk]:
         """Return the chunks whose records poll() may return now, renewed ones first; [] while a renewal is not answered.
 
-        Otherwise the fetcher may fetch from now on. Chunks whose locks have ended are dropped, because the brokers deliver their records to
-        other members.
+        Otherwise the fetcher may fetch from now on. Chunks whose locks have ended are dropped, because the brokers deliver their records
+        again, to any member.
         """
         if self.in_hand.has_renewals:
             if self.in_hand.is_renewing:
@@ -258,8 +258,9 @@ class ShareConsumerCore:
         """Move the records of these steps from the buffer to the program. Gaps and unreadable records are acknowledged with the next
         request.
 
-        records: how many records are returned. Raises ClosedError if another task has begun to close the consumer, because the brokers then
-        deliver these records to other members.
+        If there are only gaps and unreadable records, the request is sent at once, unless a step has an error. records: how many records
+        are returned. Raises ClosedError if another task has begun to close the consumer, because the brokers then deliver these records to
+        other members.
         """
         if self.fetcher.is_closing:
             raise ClosedError("the consumer was closed while it decoded records; they were not returned")
@@ -277,20 +278,21 @@ class ShareConsumerCore:
             self.send(now_ms)
 
     def take_back(self) -> None:
-        """Put the records of the last call back into the buffer, because they did not reach the program."""
+        """Put the unacknowledged records of the last call back into the buffer, because they did not reach the program."""
         self._put_in_front(self.in_hand.take_back())
 
     def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> None:
-        """Put these records back into the buffer, because the program has not used them."""
+        """Put those of these records that are not acknowledged back into the buffer, because the program has not used them."""
         self._put_in_front(self.in_hand.put_back(wanted))
 
     def _put_in_front(self, chunks: Sequence[Chunk]) -> None:
         self.fetcher.buffer.extendleft(reversed(chunks))
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise because no records arrive; None to continue waiting.
+        """Return the error to raise because no records arrive; None to continue waiting. Log the warnings that are due.
 
-        last_word: whether poll() is about to return no records.
+        An error of the member or of a fetch is forgotten when it was returned, unless the member was refused permanently. last_word:
+        whether poll() is about to return no records.
         """
         if (error := self.member.take_error()) is not None:
             return error

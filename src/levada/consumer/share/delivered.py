@@ -1,10 +1,12 @@
 """The records that the program has, by partition, and their acknowledgements. Pure.
 
-An offset is added by poll(), as UNDECIDED. Once it is acknowledged it is removed, to be sent; or it is put back, to be returned again. Only
-an offset whose lock is renewed stays: it is RENEWING until the broker has answered, and RENEWED until it is acknowledged or returned again.
+An offset is added by poll(): as UNDECIDED if its record is returned, else with its acknowledgement (GAP, REJECT or RELEASE). Once it is
+acknowledged it is removed, to be sent; or it is put back, to be returned again. Only an offset whose lock is renewed stays: it is RENEWING
+until the broker has answered, and RENEWED until it is acknowledged or returned again.
 
-What can never happen: an offset is acknowledged twice, or without being returned first; an offset of the program is neither acknowledged
-nor reported. If the broker refuses an acknowledgement, that is reported, and the program does not have the record any more.
+What can never happen: an offset is acknowledged twice, apart from renewals; the program acknowledges a record that it does not have; an
+offset of the program is neither acknowledged nor reported. If the broker refuses an acknowledgement, that is reported, and the program does
+not have the record any more.
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ class ShareFetcher:
     # Requests of the core
 
     def acknowledge(self, batch: Batch, now_ms: int) -> None:
-        """Queue acknowledgements. They are sent as soon as the connection to their broker can be written to."""
+        """Queue acknowledgements. Their broker gets them when no request to it is in flight, its backoff is over, and its connection can be
+        written to. Renewals of expired locks are settled with an error at once.
+        """
         for part in batch.parts:
             if part.is_too_late(now_ms):
                 self._settle_late(part, now_ms)
@@ -360,7 +362,9 @@ class ShareFetcher:
             part.settle(unanswered(part.decided.tp, sent.leader.node_id, error) if is_unknown else error)
 
     def _settle(self, sent: Sent, answers: Mapping[Owned, AckAnswer], endpoints: Iterable[Node]) -> None:
-        """Settle the acknowledgements of a request by its answers. Those with a retriable error are sent again."""
+        """Settle the acknowledgements of a request by its answers. Those with a retriable error are sent again, unless the request
+        has closed the session.
+        """
         for owned, parts in sent.parts.items():
             answer = answers.get(owned)
             for part in parts:

@@ -263,7 +263,9 @@ class ShareGroupMember:
         self._changed()
 
     def leave(self) -> Flow[None]:
-        """Leave the group; return the flow that sends the leaving heartbeat."""
+        """Unsubscribe and leave the group; return the flow that sends the leaving heartbeat. It sends nothing if the consumer is not in the
+        group.
+        """
         self.topics, self.error = NO_TOPICS, None
         if self.state in IN_GROUP:
             self._move(ShareMemberEvent.LEAVE)
