@@ -151,7 +151,7 @@ class ConsumerCore:
     def assign(self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Replace the assignment. ends: offsets to read up to, for bounded partitions.
 
-        Raises IllegalStateError if the consumer is subscribed.
+        Raises IllegalStateError if the consumer is subscribed, ValueError for an empty topic name or a negative partition number.
         """
         if self.is_subscribed:
             raise IllegalStateError("the group assigns the partitions of a subscribed consumer; unsubscribe() before assign()")
@@ -163,7 +163,8 @@ class ConsumerCore:
     def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
         """Subscribe to topics, whose partitions the group assigns.
 
-        Raises IllegalStateError while partitions are assigned by assign(), InvalidGroupIdError without a group.
+        Raises IllegalStateError while partitions are assigned by assign(), or if the group protocol does not support the pattern, and
+        InvalidGroupIdError without a group.
         """
         if self.member is None:
             raise InvalidGroupIdError("subscribe() needs a group that assigns partitions; give the consumer a group.id, or use assign()")
@@ -179,7 +180,10 @@ class ConsumerCore:
 
     @property
     def knows_coordinator(self) -> bool:
-        """Whether the group's coordinator was found, and its connection was not lost since. Raises InvalidGroupIdError without a group."""
+        """Whether the group's coordinator is known: it was found, and since then neither forgotten nor its connection lost.
+
+        Raises InvalidGroupIdError without a group.
+        """
         return self._engine.coordinators.knows(CoordinatorKind.GROUP, self.commits.group.group_id)
 
     def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
@@ -230,13 +234,16 @@ class ConsumerCore:
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
         """Move positions to the beginning or the end of the log, which is looked up later.
 
-        Without partitions: those of all assigned ones.
+        Without partitions: those of all assigned ones. Raises IllegalStateError if a partition is not assigned.
         """
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
     def seek_to_committed(self, partitions: Collection[TopicPartition]) -> None:
-        """Move positions to the committed offsets, which are looked up later. Without partitions: those of all assigned ones."""
+        """Move positions to the committed offsets, which are looked up later.
+
+        Without partitions: those of all assigned ones. Raises IllegalStateError if a partition is not assigned.
+        """
         self.subscription.seek_to_committed(partitions)
         self._buffer.drop_stale()
 
@@ -542,8 +549,9 @@ class ConsumerCore:
         return self._engine.flows.start(flow, now_ms, deadline_ms=now_ms + self._api_timeout_ms, describe=what)
 
     def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return, for each partition, the first offset at or after a time in ms; None if there is none. -1 finds the log end, -2 its
-        beginning.
+        """Return, for each partition, the first offset at or after a time in ms; None if there is none.
+
+        -1 finds the log end (with read_committed: the last stable offset), -2 its beginning. Raises as OffsetFinder.find() does.
         """
         self._engine.metadata.add_transient_topics({tp.topic for tp in wanted}, now_ms)
         return self._find_offsets(wanted)

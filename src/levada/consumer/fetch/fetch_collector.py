@@ -11,7 +11,8 @@ entries are fetched again.
 
 An error never loses records. It is raised only by a call that has no records to return, and its cause stays in place. Errors in the data
 are raised again until the program seeks past them; errors from a broker, and those of dead letters, are raised once. An offset out of range
-is not an error if auto.offset.reset is set, except in a bounded read; the reset happens only after the records before it were returned.
+is an error only if auto.offset.reset is "none", and in a bounded read; otherwise the position is reset, after the records before it were
+returned.
 """
 
 from __future__ import annotations
@@ -278,8 +279,9 @@ class FetchCollector:
     def _take(self) -> CompletedFetch | None:
         """Take the next entry of the fetch buffer; None if there is none for this call.
 
-        With auto.offset.reset, and not in a bounded read, an offset out of range becomes a reset. If the call has begun to read, an error
-        is left for the next call.
+        Unless auto.offset.reset is "none" or the read is bounded, an offset out of range becomes a reset. If the call has begun to read, an
+        error is left for the next call.
+
         Entries that arrive during a call are left for the next call, too: otherwise a fast broker could prolong the call until its limit is
         reached.
         """

@@ -42,7 +42,7 @@ class FetchSettings:
     buffer_bytes: int
     """fetch.buffer.bytes: from this amount on, nothing is fetched while buffered records can be read."""
     request_timeout_ms: int
-    """How long a response may take, in addition to fetch.max.wait.ms."""
+    """How long a response may take, in addition to the time that the broker may wait for data."""
 
 
 def grown_bytes(state: PartitionState, settings: FetchSettings, room: int) -> int:

@@ -2,8 +2,8 @@
 
 These are onJoinPrepare() and onJoinComplete() of Java's ConsumerCoordinator. The work may be interrupted wherever it waits: by the end of
 the call's time, by Ctrl-C or by a cancelled task. The next call continues it. A listener is called once, even if it raises. An error from a
-listener that is called before the join is raised at once; one from a listener that is called with the new assignment is raised when the
-assignment is complete.
+listener that is called before the join is raised at once. One from a listener that is called after it, for revoked or new partitions, is
+raised when the assignment is complete.
 """
 
 from __future__ import annotations

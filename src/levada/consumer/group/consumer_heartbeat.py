@@ -1,7 +1,7 @@
 """The heartbeats of a member of a consumer group, and the reaction to each error code (KIP-848; HeartbeatRequestManager in Java). Pure.
 
-The first heartbeat has all fields. So has the next one after an error or without an answer, because it is unknown which fields the
-coordinator has. Every other heartbeat only has the fields that have changed, and the member's identity.
+The first heartbeat has all fields. A heartbeat after an error, or after a heartbeat that was not answered, has all fields as well, because
+it is unknown which fields the coordinator has. Every other heartbeat has the member's identity, and the fields that have changed.
 """
 
 from __future__ import annotations

@@ -480,7 +480,8 @@ class ConsumerGroupMember:
         """Leave the group, and return the flow that sends the leaving heartbeat.
 
         tells: True leaves for good. With None or False, a static member leaves temporarily (epoch -2). Any other member leaves for good
-        with None; with False it sends nothing, and its session expires.
+        with None; with False it sends nothing, and its session expires. Nothing is sent either if the consumer is not in the group, or
+        waits for its group.instance.id.
         """
         is_static = self.settings.group_instance_id is not None
         was_in_group, self._last_epoch = self._is_in_group, JOIN_EPOCH

@@ -177,8 +177,8 @@ class Commits:
     def commit(self, offsets: Offsets) -> Flow[None]:
         """Commit these offsets after all earlier commits, and retry retriable errors.
 
-        Raises TopicRecreatedError if a topic was deleted and created again meanwhile, the errors of Membership.for_commit(), and
-        InvalidGroupIdError without a group.id.
+        Raises TopicRecreatedError if a topic was deleted and created again meanwhile, the errors of Membership.for_commit(), errors of the
+        coordinator (see Membership.refused()), and InvalidGroupIdError without a group.id.
         """
         snapshot = self._metadata.snapshot
         named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}

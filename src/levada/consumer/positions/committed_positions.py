@@ -30,7 +30,7 @@ class CommittedPositions:
     """Looks up committed offsets and sets positions to them. Used under the engine's lock. reset_to: auto.offset.reset.
 
     fetch: requests committed offsets; with each answer it reports which of them an open transaction may change. unstable: the partitions
-    that the last answer has reported so.
+    that the last answer has reported so; empty once a look-up has ended.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class CommittedPositions:
             self._spawn.start(self._look_up_beside(fresh)).on_done(raise_bug)
 
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
-        """Look up committed offsets and set the positions. Raises NoOffsetForPartitionError without a committed offset and
-        auto.offset.reset.
+        """Look up committed offsets and set the positions. A partition without a committed offset awaits a reset; if auto.offset.reset is
+        "none", raises NoOffsetForPartitionError for it, after the other positions were set.
         """
         generations = {state: state.generation for state in states}
         left = list(states)

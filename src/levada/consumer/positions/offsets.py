@@ -54,7 +54,8 @@ def ask_leader(
 ) -> Flow[OffsetsAnswer]:
     """Ask a leader for the first offset at or after a time, per partition; -1 means the end of the log, -2 its beginning.
 
-    Raises UnsupportedVersionError if the broker is too old: before 0.10.1 for a time, before 0.11 for read_committed.
+    With read_committed, the end of the log is the last stable offset. Raises UnsupportedVersionError if the broker is too old: before
+    0.10.1 for a time, before 0.11 for read_committed.
 
     wanted: the time in ms since the epoch for each partition. None is found for a partition without such a record.
     """
@@ -96,7 +97,7 @@ class OffsetFinder:
 
     def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Return, for each partition, the first offset at or after a time in ms; None if there is none. -1 and -2 are the end and the
-        beginning.
+        beginning, as for ask_leader().
 
         Raises the errors of check_exists() and of ask_leader(), authorization errors, and TimeoutError.
         """

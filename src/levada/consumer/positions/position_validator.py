@@ -4,8 +4,8 @@ Two things can happen to a log. A new leader may lack records: this shows as a n
 epoch, at the new leader, tells whether the position is still valid. Or the topic was deleted and created again: then it has another topic
 id, and old offsets mean nothing in it.
 
-With auto.offset.reset an invalid position is moved, and the move is reported: after a truncation to the end of the part that both logs have
-in common, if the leader knows it; else as the option says. Without auto.offset.reset, and in a bounded read, poll() raises an error until
+Unless auto.offset.reset is "none", an invalid position is moved, and the move is reported: after a truncation to the end of the part that
+both logs have in common, if the leader knows it; else as the option says. With "none", and in a bounded read, poll() raises an error until
 the program seeks. Records that were fetched before are still returned first, as if the program had polled a moment earlier. So a leader is
 asked, and its answer used, only while no records of the partition are buffered.
 """

@@ -5,13 +5,15 @@ Each assigned partition is in one of four states:
     INITIALIZING   its position will be the committed offset, else that of auto.offset.reset; that is not looked up yet
     AWAIT_RESET    its position is to be looked up: the beginning or the end of the log, or an offset by time
     FETCHING       it has a position
-    VALIDATING     it has a position and a new leader; nothing is fetched until that leader's log is known to match what was read
+    VALIDATING     it has a position that is in question, and nothing is fetched: it has a new leader, whose log may differ from what was
+                   read; or its topic was deleted and created again, and poll() raises that until the program seeks
 
 assign() starts partitions in INITIALIZING and keeps those that stay. The first poll() looks up the committed offset, which leads to
 FETCHING. Without one, or without a group, auto.offset.reset leads to AWAIT_RESET, or an error is raised that there is no position. An
 answer to the look-up, and any seek(), lead to FETCHING. seek_to_beginning() and seek_to_end() lead back to AWAIT_RESET, and
-seek_to_committed() to INITIALIZING; the look-up happens when the position is needed.
-position_validator moves partitions from FETCHING to VALIDATING and back.
+seek_to_committed() to INITIALIZING; the look-up happens when the position is needed. position_validator moves partitions from FETCHING to
+VALIDATING and back. Unless auto.offset.reset is "none" or the read is bounded, an invalid position (out of range, truncated, or of a
+topic that was created again) leads to AWAIT_RESET, or after a truncation to FETCHING at the place where the logs begin to differ.
 
 A partition has two offsets. `position` is the offset of the next record to be returned to the program. `fetch_offset` is ahead of it: the
 next offset to fetch. Both belong to a `generation`. Every move of the position, as by a seek or a reset, begins a new generation, and
@@ -264,7 +266,7 @@ class PartitionState:
         self.done_to, self.origin = done_to, origin
 
     def committed(self, offset: int) -> None:
-        """Note a committed offset. It is ignored if the position was set again since the commit was sent."""
+        """Note a committed offset. It has no effect if it is not after done_to, or if it is after the position, which was moved back."""
         if self.done_to < offset <= self.position:
             self.done_to = offset
 
@@ -288,7 +290,7 @@ class PartitionState:
         self.reset_reason = ""
 
     def await_validation(self) -> None:
-        """Stop fetching until the position is validated at the new leader."""
+        """Stop fetching until the position is validated at the new leader, or moved."""
         if self.status is not PartitionStatus.VALIDATING:
             self._enter(PartitionStatus.VALIDATING)
 
@@ -443,7 +445,10 @@ class SubscriptionState:
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Replace the assignment; partitions that stay assigned keep their positions. ends: the end offset of each bounded partition."""
+        """Replace the assignment; partitions that stay assigned keep their positions. ends: the end offset of each bounded partition.
+
+        Raises ValueError for an empty topic name or a negative partition number.
+        """
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():
             if tp not in wanted:
@@ -485,14 +490,17 @@ class SubscriptionState:
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Move positions to the beginning or the end of the log, which is looked up later.
 
-        Without partitions: those of all assigned ones.
+        Without partitions: those of all assigned ones. Raises IllegalStateError if a partition is not assigned.
         """
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Move positions to the committed offsets, which are looked up later. Without partitions: those of all assigned ones."""
+        """Move positions to the committed offsets, which are looked up later.
+
+        Without partitions: those of all assigned ones. Raises IllegalStateError if a partition is not assigned.
+        """
         for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_committed()
@@ -501,13 +509,13 @@ class SubscriptionState:
         return [self.state(tp) for tp in partitions] or list(self)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop returning and fetching records; positions and buffered records stay."""
+        """Stop returning and fetching records; positions and buffered records stay. Raises IllegalStateError as state() does."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = True
             state.mark()
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Resume partitions that were paused."""
+        """Resume partitions that were paused. Raises IllegalStateError as state() does."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = False
             state.heard_ms = now_ms
