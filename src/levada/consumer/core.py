@@ -1,7 +1,7 @@
 """The parts of a consumer, wired to an engine. The public APIs wait and convert types; every decision is made here or below.
 
 Methods are called under the engine's lock, except collect_records(), collect_columns() and collect_part(), which take it for moments
-themselves.
+themselves. The caller's thread or task also reads some properties without it.
 """
 
 from __future__ import annotations

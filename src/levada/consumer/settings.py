@@ -17,7 +17,7 @@ from levada.types import AnyRecord, IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """The settings of a ConsumerCore. Fields have the names of the options; times are in milliseconds."""
+    """The settings of a ConsumerCore. Most fields have the names of options; times are in milliseconds."""
 
     fetch: FetchSettings
     read: ReadOptions

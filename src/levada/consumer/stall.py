@@ -149,7 +149,7 @@ class SubscribedTopics:
 
 
 class Stalls:
-    """Finds partitions that wait too long for a broker. Used under the engine's lock.
+    """Finds the error to raise, and the warnings to log, when poll() returns no records. Used under the engine's lock.
 
     topics: the subscribed topics. committed: the look-up of committed offsets; None without a group. rebalancing: returns whether the group
     has yet to give the consumer its partitions. patience_ms: default.api.timeout.ms.

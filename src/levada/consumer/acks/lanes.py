@@ -1,8 +1,8 @@
 """The unfinished records of one partition, and the lanes that keep their order.
 
 A lane is a sequence of records that must be processed in order, such as all records of a key. The next record of a lane is returned when
-the one before it is done. A record without a lane does not wait. `unsettled` is in order of offsets, and no commit may pass its first
-record.
+the one before it is done. A record without a lane does not wait. `unsettled` is in order of offsets, and no commit of positions passes
+its first record. Offsets that the program passes to commit() may.
 """
 
 from __future__ import annotations

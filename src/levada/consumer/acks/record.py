@@ -97,9 +97,10 @@ class AckRecord(ConsumerRecord[K, V]):
         self._unacked.tell(self, RecordEvent.REJECT, reason)
 
     def fail(self, error: BaseException) -> None:
-        """End the loop over the records with this error. The record is not done, and is returned again if the loop is continued.
+        """End the loop over the records with this error; a call of poll() raises it. The record is not done, and is returned again by the
+        next calls or if the loop is continued.
 
-        Raises TypeError if `error` is not an exception.
+        If several records fail before the error is raised, only the first error is raised. Raises TypeError if `error` is not an exception.
         """
         if not isinstance(error, BaseException):
             raise TypeError(f"a record fails with an exception, got {shown(error)}")

@@ -11,8 +11,8 @@ written to the dead-letter topic. If that fails, the error is raised and the rec
 LOSE happens when the partition is revoked, when its position is moved (by a seek, or after log truncation), or when acks() is closed.
 Later reports about such a record have no effect.
 
-What can never happen: two records of a lane are AT_WORK, DELAYED or REJECTED at the same time; a commit passes a record before it is DONE;
-a report about an earlier attempt affects a later one.
+What can never happen: two records of a lane are AT_WORK, DELAYED or REJECTED at the same time; a commit of positions passes a record that
+is neither DONE nor GIVEN_UP; a report about an earlier attempt affects a later one.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class UnackedRecords:
     ) -> None:
         self.may_reject = may_reject
         self.failure: BaseException | None = None
-        """The error with which the loop is to end, until it is taken."""
+        """The error with which the loop is to end, until it is taken. Of several errors the first one counts; the others are dropped."""
         self.is_waited_for = False
         """Whether the thread or task that polls is waiting for notes."""
         self.held: frozenset[TopicPartition] = frozenset()
@@ -269,7 +269,7 @@ class UnackedRecords:
         return min(delayed_ms, self._first_limit_ms)
 
     def oldest(self, state: PartitionState) -> AnyRecord | None:
-        """Return the first record of an assigned partition that is not done; no commit may pass it. None if all are done."""
+        """Return the first record of an assigned partition that is not done; no commit of positions passes it. None if all are done."""
         lanes = self._partitions.get(state.tp)
         return None if lanes is None or lanes.state is not state else lanes.oldest
 

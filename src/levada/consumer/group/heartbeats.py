@@ -1,8 +1,9 @@
 """When a member of a group has to send a heartbeat, and when it has to leave (Heartbeat in Java). Pure.
 
 There are two timers. A heartbeat is due every heartbeat.interval.ms; in a consumer group the coordinator sets the interval. A failed one is
-repeated after retry.backoff.ms, and after pauses that grow to retry.backoff.max.ms while heartbeats keep failing (KIP-580). And the program
-has to call poll() every max.poll.interval.ms; this timer stands still during a poll().
+repeated after retry.backoff.ms, and after pauses that grow to retry.backoff.max.ms while heartbeats keep failing (KIP-580). A member of a
+consumer or share group repeats it at once if the first failure is that the coordinator has moved. And the program has to call poll() every
+max.poll.interval.ms; this timer stands still during a poll().
 """
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ class SubscriptionState:
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
         self.is_bounded = False
-        """Whether a partition has an end, or had one at the last assign()."""
+        """Whether reading may end: after assign() with end offsets, after assign_ranges(), and during a loop with stop.at.end."""
 
     def listen(self) -> Marks:
         """Register a listener, and return its marks: the partitions to check, which the listener removes. Call this before the first
@@ -445,9 +445,9 @@ class SubscriptionState:
         return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Replace the assignment; partitions that stay assigned keep their positions. ends: the end offset of each bounded partition.
+        """Replace the assignment; partitions that stay assigned keep their positions, but not their end offsets.
 
-        Raises ValueError for an empty topic name or a negative partition number.
+        ends: the end offset of each bounded partition. Raises ValueError for an empty topic name or a negative partition number.
         """
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():

@@ -42,8 +42,9 @@ Parsed: TypeAlias = str | int | Time
 
 
 def parsed_bound(name: str, given: Any) -> Parsed:
-    """Parse a bound of a scan. name: names the bound in errors. Raises ConfigError, and ValueError for a datetime that is not a point in
-    time.
+    """Parse a bound of a scan. name: names the bound in errors.
+
+    Raises ConfigError, and ValueError for a time before 1970 and for a datetime without a time zone.
     """
     if isinstance(given, str) and given in ENDS:
         return given
@@ -55,7 +56,10 @@ def parsed_bound(name: str, given: Any) -> Parsed:
 
 
 def parsed_time(name: str, given: Any) -> Time:
-    """Parse a time. A number means milliseconds since the epoch. name: names the time in errors. Raises as parsed_bound() does."""
+    """Parse a time. A number means milliseconds since the epoch. name: names the time in errors.
+
+    Raises as parsed_bound() does; also ValueError for a number that is negative or beyond 64 bits.
+    """
     if isinstance(given, int) and not isinstance(given, bool):
         return Moment(epoch_ms(given))
     if isinstance(given, str | datetime) and (time := _time(name, given)) is not None:

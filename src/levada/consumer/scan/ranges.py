@@ -50,7 +50,7 @@ class Ranges(NamedTuple):
         """Return the ranges of topics. start, end: one bound for all partitions, or a mapping from the partition to its bound.
 
         A partition is given as a TopicPartition or, with a single topic, as its number. only: the partitions to read; None for all. Raises
-        ConfigError for invalid arguments, and for a range that ends before it begins.
+        ConfigError for invalid arguments and for a range that ends before it begins, and the errors of parsed_bound().
         """
         names = tuple(topics)
         if not names or not all(names):
@@ -67,7 +67,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of_assignments(cls, partitions: Mapping[TopicPartition, tuple[Bound, Bound]]) -> Ranges:
-        """Return the ranges for a start and an end bound of each partition. Raises ConfigError as of_topics() does."""
+        """Return the ranges for a start and an end bound of each partition. Raises as of_topics() does."""
         read = {
             TopicPartition(*tp): (parsed_bound(f"start of {tp}", start), parsed_bound(f"end of {tp}", end))
             for tp, (start, end) in partitions.items()

@@ -36,7 +36,7 @@ from levada.types import AcknowledgeType, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ShareConsumerSettings:
-    """The settings of a ShareConsumerCore. Fields have the names of the options; times are in milliseconds."""
+    """The settings of a ShareConsumerCore. Most fields have the names of options; times are in milliseconds."""
 
     member: ShareMemberSettings
     fetch: ShareFetchSettings

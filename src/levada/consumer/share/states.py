@@ -3,14 +3,15 @@
     UNSUBSCRIBED -> JOINING -> RECONCILING -> STABLE -> RECONCILING -> ... -> LEAVING -> UNSUBSCRIBED
 
 There is one request, the heartbeat. Its answer may carry a target assignment: the partitions to fetch from. Several members may have the
-same partition. So no member waits until another one has revoked a partition, and heartbeats do not report the current assignment. A target
-is taken as soon as its topic names are known; a RECONCILING member waits for these. The program takes no part in that.
+same partition. So no member waits until another one has revoked a partition, and heartbeats do not report the current assignment. The
+partitions of a target are assigned as soon as the names of their topics are known; a member is RECONCILING until all are known. The program
+takes no part in that.
 
 Three sides move a member:
 
 - The responses of the coordinator: there is a target with unknown names (TARGET), or nothing changes (AGREED). The member is unknown
   (FENCE) and joins again at once, or it is refused permanently (FAIL).
-- Metadata: it knows the names of a new target, at once or later (TAKEN).
+- Metadata: it knows all names of a new target, at once or later (TAKEN), or still not all (TARGET).
 - The program: poll() begins to join (JOIN). unsubscribe() and close() leave (LEAVE, LEFT), or only UNSUBSCRIBE if there is no membership to
   leave. If poll() is not called for max.poll.interval.ms, the member leaves (LEAVE, LEFT_UNUSED), and is STALE until the next poll().
 
