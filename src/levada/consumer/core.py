@@ -198,9 +198,10 @@ class ConsumerCore:
         return self._start_beside(leaving, f"leaving group '{self.commits.group.group_id}'")
 
     def end_by_itself(self) -> Flow[None]:
-        """Return the last flow of a consumer that was dropped without close(): it leaves the group, so that no session has to time out.
+        """Return the last flow of a consumer that was dropped without close(): it leaves the group, if the consumer is subscribed.
 
-        Nothing is committed, because it is unknown which records the program has processed.
+        So the group does not wait for the end of the session, unless the member is static. Nothing is committed, because it is unknown
+        which records the program has processed.
         """
         if self.is_subscribed:
             left = self.begin_leave("the consumer was dropped without close()", self._now_ms(), tells=None)

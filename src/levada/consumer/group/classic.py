@@ -155,7 +155,9 @@ class ClassicMember:
         return self.subscribed is None or self.state is MemberState.STABLE
 
     def for_commit(self) -> ConsumerGroupMetadata:
-        """Return `group` if offsets may be committed. Raises RebalanceInProgressError, or CommitFailedError if the membership is lost."""
+        """Return `group` if offsets may be committed. Raises RebalanceInProgressError during a rebalance, or CommitFailedError without a
+        generation: before the first one, or after it was lost.
+        """
         if self.may_commit:
             return self.group
         if self.has_generation:

@@ -237,7 +237,7 @@ class Commits:
 
     @property
     def has_work_at_close(self) -> bool:
-        """Whether close() has to commit or to wait for a commit."""
+        """Whether at_close() has to commit or to wait for a commit."""
         is_under_way = bool(self._made) or self._automatic is not None or self._last is not None
         return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
 
@@ -392,7 +392,7 @@ def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
 
 
 def commit_failed(settings: GroupSettings, code: ErrorCode) -> CommitFailedError:
-    """Return the error of a consumer that has lost its membership."""
+    """Return the error of a consumer that is not a member of its group, or not any more."""
     return CommitFailedError(
         f"offsets of group '{settings.group_id}' were not committed: this consumer is no member of it any more, usually because it did not "
         f"call poll() for max.poll.interval.ms={settings.max_poll_interval_ms}. Another member may have its partitions, and reads them "

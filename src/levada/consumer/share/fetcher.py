@@ -165,7 +165,7 @@ class ShareFetcher:
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
         """Return the partitions to fetch now, by node id: of all leaders, or with share.acquire.mode=record_limit of one leader at a
-        time.
+        time. If a partition has no known leader, request a metadata update.
         """
         found: dict[int, dict[Owned, TopicPartition]] = {}
         for tp, topic_id in self._assignment().items():
