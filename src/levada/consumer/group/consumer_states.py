@@ -10,9 +10,10 @@ member has its target. The member epoch is 0 while it joins, and rises with ever
 Three sides move a member. The coordinator does with its answers: there is a TARGET, or nothing to do (AGREED); the member is unknown
 (FENCE), or refused permanently (FAIL). The program does: only poll() begins to join (JOIN) or finishes a reconciliation (RECONCILED).
 unsubscribe() and close() leave (PREPARE_LEAVE, LEAVE, LEFT), or only UNSUBSCRIBE if there is no membership to leave. If poll() is not
-called for max.poll.interval.ms, the member leaves (LEFT_UNUSED at the end), and is STALE until the next poll(). Heartbeats do
-(ACKNOWLEDGED, when one was sent). A member that is FENCED, STALE or FATAL has lost its partitions, and the next poll() calls the listener
-for them. That poll() then joins again; FATAL ends only with unsubscribe() or close().
+called for max.poll.interval.ms, the member leaves (LEFT_UNUSED at the end), and is STALE until the next poll(). It is STALE as well if the
+program subscribes again while the member is leaving. The third side is the heartbeat: ACKNOWLEDGED, when one was sent. A member that is
+FENCED, STALE or FATAL has lost its partitions, and the next poll() calls the listener for them. That poll() then joins again; FATAL ends
+only with unsubscribe() or close().
 
 What can never happen: a member that is UNSUBSCRIBED, FENCED, STALE or FATAL sends heartbeats; a member joins, with epoch 0, while it has
 partitions; a partition is reported as revoked before its program has revoked it; a newer target changes a reconciliation that has begun

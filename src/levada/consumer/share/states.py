@@ -13,7 +13,8 @@ Three sides move a member:
   (FENCE) and joins again at once, or it is refused permanently (FAIL).
 - Metadata: it knows all names of a new target, at once or later (TAKEN), or still not all (TARGET).
 - The program: poll() begins to join (JOIN). unsubscribe() and close() leave (LEAVE, LEFT), or only UNSUBSCRIBE if there is no membership to
-  leave. If poll() is not called for max.poll.interval.ms, the member leaves (LEAVE, LEFT_UNUSED), and is STALE until the next poll().
+  leave. If poll() is not called for max.poll.interval.ms, the member leaves (LEAVE, LEFT_UNUSED), and is STALE until the next poll(). It is
+  STALE as well if the program subscribes again while the member is leaving.
 
 What can never happen: a member that is UNSUBSCRIBED, STALE or FATAL sends heartbeats, or has partitions; close() leaves before the
 acknowledgements were sent, unless the time for that is over. Records that the program has do not depend on the state: they are acknowledged
