@@ -49,7 +49,7 @@ class RecordEvent(Enum):
     DUE = "its delay has passed"
     WRITTEN = "its dead letter is acknowledged"
     UNWRITTEN = "its dead letter could not be written"
-    LOSE = "its partition was revoked, its position moved back, or acks() was closed"
+    LOSE = "its partition was revoked, its position was moved, or acks() was closed"
 
 
 _S, _E = RecordState, RecordEvent

@@ -38,7 +38,7 @@ class ConsumerMemberState(Enum):
     FENCED = "not a member any more: the coordinator has fenced it"
     PREPARE_LEAVING = "revoking its partitions, to leave"
     LEAVING = "telling the coordinator that it leaves"
-    STALE = "has left, because poll() was not called in time"
+    STALE = "has left, and joins again with the next poll()"
     FATAL = "refused for good"
 
 

@@ -35,7 +35,7 @@ class ShareMemberState(Enum):
     RECONCILING = "waiting for the names of topics it has partitions of"
     STABLE = "a member that fetches from its partitions"
     LEAVING = "telling the coordinator that it leaves"
-    STALE = "has left, because poll() was not called in time"
+    STALE = "has left, and joins again with the next poll()"
     FATAL = "refused for good"
 
 
