@@ -106,7 +106,8 @@ class ConfigSynonym(NamedTuple):
 class ConfigEntry(NamedTuple):
     """A setting of a resource. value: None if it is not set, or if it is sensitive, because brokers never return passwords.
 
-    is_read_only: whether the setting cannot be changed while the broker runs. synonyms, documentation: empty unless they were requested.
+    is_read_only: whether the setting cannot be changed while the broker runs. synonyms: empty unless requested. documentation: None unless
+    requested.
     """
 
     name: str

@@ -17,7 +17,7 @@ from levada.types import TopicPartition
 TOPIC_NAME_RULE = "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'"
 
 FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""Errors about a topic that asking again does not change."""
+"""Errors about a topic that waiting does not change: the name is invalid, or a permission is missing."""
 
 
 def topic_error(code: ErrorCode, name: str, advice: str = "") -> BrokerError:

@@ -207,7 +207,7 @@ class Metadata:
         self._publish(update.snapshot)
 
     def update_failed(self, now_ms: int) -> None:
-        """Begin the back-off after a failed request. The snapshot and the waiting callers stay."""
+        """Begin the back-off after a failed request, and request a full update. The snapshot and the waiting callers stay."""
         self._allowed_ms = now_ms + self._backoff.delay_ms(self._failed_attempts)
         self._failed_attempts += 1
         self._need_full = True

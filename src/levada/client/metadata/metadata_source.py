@@ -35,7 +35,7 @@ class MetadataSource(Protocol):
         ...
 
     def metadata(self, query: MetadataQuery, response: Any, version: int) -> MetadataResponse:
-        """Return a response as a MetadataResponse. Raises BrokerError if the response says that another node has to be asked."""
+        """Return a response as a MetadataResponse. Raises BrokerError if a node refused DescribeCluster, or is of the other kind."""
         ...
 
 

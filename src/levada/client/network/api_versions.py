@@ -1,7 +1,8 @@
 """The API versions and finalized features of brokers, and how the client asks for them (ApiVersions, KIP-511).
 
-ApiVersions is the first request on every connection, in the newest version we know. A broker that does not know that version answers
-UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range, and is asked once more (`setup.flow.negotiate`).
+ApiVersions is the first request on every connection, in the newest version we know, unless broker.version.fallback is set. A broker that
+does not know that version answers UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range, and is asked once more
+(`setup.flow.negotiate`).
 """
 
 from __future__ import annotations

@@ -37,10 +37,10 @@ def reauthentication_ms(session_lifetime_ms: int, now_ms: int, random: Random) -
 class Connection:
     """The state of one connection, and of the attempts to establish it.
 
-    losses: how often it has ended or could not be established. failures: the number of attempts since it last worked; the back-off grows
-    with it. chances_used: the number of these attempts since the cluster's nodes were last looked up. has_worked: whether it was ever set
-    up. has_answered: whether a request other than those of the set-up was answered since it was last established. reauthenticate_ms: when
-    it has to authenticate before the next request.
+    losses: how often it has ended or could not be established. failures: the same since it was last set up; the back-off grows
+    with it. chances_used: like `failures`, but also reset when the client goes back to the bootstrap addresses. has_worked: whether it was
+    ever set up. has_answered: whether a request other than those of the set-up was answered since it was last established.
+    reauthenticate_ms: when it has to authenticate before the next request.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class ConnectionStates:
         self._connections: dict[ConnectionKey, Connection] = {}
         self._connecting: dict[ConnectionKey, Connection] = {}
         self.get: Callable[[ConnectionKey], Connection | None] = self._connections.get
-        """Return what is known of a connection, None before its first attempt."""
+        """Return what is known of a connection; None before its first attempt, and after forget()."""
         self.next_deadline_ms = NEVER_MS
         """When the next set-up times out."""
         self.features = FinalizedFeatures()

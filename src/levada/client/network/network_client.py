@@ -510,7 +510,7 @@ class NetworkClient:
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """Handle the end of a connection: begin its back-off, and reject its requests, oldest first.
 
-        Unless the client closed it or it was idle, also note the failure, and request a metadata update.
+        Unless it was closed on request or because it was idle, also note the failure, and request a metadata update.
         """
         known = self.states.get(key)
         cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))

@@ -1,9 +1,9 @@
 """Finds coordinators: the broker that coordinates a group, a transactional id or a share partition (FindCoordinator).
 
-A coordinator is remembered until it answers that it is not the coordinator (any more), or until the connection to it is lost. Callers that
-look for the same key share one look-up. Keys that are wanted while a look-up is in flight are asked for together in the next one (since
-version 4; older brokers are asked for one key at a time). A look-up that fails with a retriable error is repeated with back-off as long as
-a caller waits for it.
+A coordinator is remembered until the connection to it is lost, or until a caller forgets it, for example because it answers that it is not
+the coordinator (any more). Callers that look for the same key share one look-up. Keys that are wanted while a look-up is in flight are
+asked for together in the next one (since version 4; older brokers are asked for one key at a time). A look-up that fails with a retriable
+error is repeated with back-off as long as a caller waits for it.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class CoordinatorFinder:
         return found | {key: _outcome(promise) for key, promise in promises.items()}
 
     def knows(self, kind: CoordinatorKind, key: str) -> bool:
-        """Whether a coordinator was found, and its connection was not lost since."""
+        """Whether a coordinator was found, and since then was not forgotten, and its connection was not lost."""
         return self._connection(kind, key) is not None
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
-        """Forget a coordinator, because another broker is the coordinator now."""
+        """Forget a coordinator: it may have moved, or cannot be reached. The next request looks it up again."""
         self._known.pop((kind, key), None)
 
     def answered(self, kind: CoordinatorKind, key: str, error_code: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where a request goes: any node, one node, the controller, a partition's leader, or the coordinator of a group or transactional id.
+"""Where a request goes: any node, one node, the controller, a partition's leader, or a coordinator.
 
 A flow names the destination (`Call(request, node=Leader(tp))`), and it is resolved when the request is sent, from metadata or by a look-up.
 None (`flow.ANY_NODE`) is the least loaded node. A node id or a connection key is used as it stands: the call fails at once when the node is

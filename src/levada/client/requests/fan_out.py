@@ -2,7 +2,7 @@
 
 The keys are grouped by node, and all nodes are asked at once. Keys with a retriable error are asked about again after a pause, at the node
 that has them then, without waiting for the other nodes: a node that does not answer delays only its own keys. The operation ends when every
-key has a result or an error or is not wanted any more, or when the flow's time is over.
+key has a result or an error or is not wanted any more, when a key has failed (only with stop_at_error), or when the flow's time is over.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class FlowRunner:
             self._let_go_on(next(iter(waiting)))
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
-        """End the flow of a promise, like at its deadline, because its result is not needed any more. No effect once the flow has ended."""
+        """End the flow of a promise with a ClosedError, because its result is not needed any more. No effect once the flow has ended."""
         task = self._tasks.get(promise)
         if task is not None:
             self._end(task, now_ms, ClosedError(f"{task.describe} is no longer waited for"))

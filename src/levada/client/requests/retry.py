@@ -1,6 +1,6 @@
 """Retries: a table per API says what to do about an error code; one place decides how long to wait and how often to try.
 
-A table lists the codes that are special to its API, and what all others mean there. Kafka's own list of retriable codes is not used: a
+A table lists the codes that are special to its API, and what all others mean there. Kafka's own list of retriable codes is not enough: a
 topic that does not exist is a result for an admin client, whereas for a consumer it may be one that is not known everywhere yet.
 """
 

@@ -9,7 +9,7 @@ subscribes to no metrics, the client requests the subscription again after the p
 because the subscription may have changed, or another broker has to be asked. The pause before the next request depends on the error
 (PAUSES).
 
-close() pushes once more if the broker subscribes to metrics, because the program may have run for less than one interval. An error then
+close() pushes once more if a subscription to metrics is known, because the program may have run for less than one interval. An error then
 leads to TERMINATED. What can never happen: the client sends a request after TERMINATED; it sends a second terminating push, which brokers
 refuse; it pushes metrics to which no broker subscribes.
 """

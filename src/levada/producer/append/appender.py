@@ -4,7 +4,8 @@
 Appender.append() chooses the partition, appends the record to the open batch, opens a new batch when the open batch is full, and charges
 buffer.memory when a batch grows. It returns None if a record needs more than that: waiting, metadata, another sticky partition or an error.
 The caller then takes the slow path (levada.producer.append.slow_path). Appender.send() does the same from the arguments of send(), and also
-returns None for a record that has headers, or needs a serializer, an interceptor or a partitioner: the caller then calls append().
+returns None for a record that has headers, needs a serializer, an interceptor or a partitioner, or has arguments that have to be checked
+or converted first: the caller then calls append().
 
 Why the fast path needs no lock: if this module is compiled and the interpreter has a GIL, a call is atomic as long as no Python code runs
 in the call. An allocation may run Python code, because it may trigger a finalizer. So a call first makes all objects that it may need, then

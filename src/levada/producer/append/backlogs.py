@@ -1,11 +1,11 @@
 """The partitions with batches to send, grouped by leader. Every change updates the groups, so that a check need not visit all partitions.
 
-A partition is due if its first batch is full, or has waited for linger.ms or for its retry backoff. All partitions are due while memory is
-short, during flush() and after close(). If one partition of a leader is due, the other partitions of this leader are sent with it.
+A partition is due if its first batch is closed, or has waited for linger.ms or for its retry backoff. All partitions are due while memory
+is short, during flush() and after close(). If one partition of a leader is due, the other partitions of this leader are sent with it.
 
 A partition with batches is in exactly one group: `ready` or `lingering` in the Backlog of its leader, or parked. It is parked while it
-cannot be sent for a reason of its own: a request in flight, its sequence numbers, a batch that is being sealed, or its retry backoff. Code
-that changes one of these calls place().
+cannot be sent for a reason of its own: a request in flight if only one is allowed (`muted`), its sequence numbers or its transaction, a
+batch that is being sealed, or its retry backoff. Code that changes one of these calls place().
 """
 
 from __future__ import annotations

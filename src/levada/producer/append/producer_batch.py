@@ -297,7 +297,8 @@ class ProducerBatch:
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
         """Return the metadata of the record at an index. The offset is -1 while it is unknown, and if the record has failed.
 
-        timestamp: the record's own, in ms; used unless the broker sent a LogAppendTime. key_size, value_size: bytes; -1 for null.
+        timestamp: the record's own, in ms; used unless the broker sent a LogAppendTime. key_size, value_size: bytes; -1 for null or
+        unknown.
         """
         if self.parts is not None:
             part, inner = self._part_of(index)

@@ -215,11 +215,11 @@ class RecordAccumulator:
         self.appender.takes_records = refusal is None and not self.closed
 
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
-        """Append a record. Return its Delivery; None if metadata lacks the topic or the partition; or a Ticket if memory is short.
+        """Append a record. Return its Delivery; None if the topic has no queues or no such partition; or a Ticket if memory is short.
 
         With a Ticket, the caller waits for its promise and calls again with it. Afterwards the caller must cancel the ticket, also after
-        success: its memory may be unused, because another thread has opened a batch. Raises RecordTooLargeError, ClosedError, or the error
-        set by admit(). now_ms: the present time in ms.
+        success: its memory may be unused, because another thread has opened a batch. Raises RecordTooLargeError, the error of
+        close() (ClosedError or CrashedError), or the error set by admit(). now_ms: the present time in ms.
         """
         self._check_open()
         bound = self._checked_size(record)
@@ -267,8 +267,8 @@ class RecordAccumulator:
     ) -> AppendedRows | Ticket | None:
         """Append rows.rows[first] and the following rows as far as they fit into one batch. now_ms, ticket: as in append().
 
-        Return the appended rows; None if metadata does not have the topic or the partition; or a Ticket if memory is short, as append()
-        does.
+        Return the appended rows; None if the topic or the partition has no queue; or a Ticket if memory is short, as append() does. Raises
+        as append() does, except RecordTooLargeError.
         """
         self._check_open()
         while True:

@@ -11,7 +11,7 @@ NO_PRODUCER = -1
 
 
 class Sealed:
-    """One sealed batch, with the interface of a RecordBatchBuilder. `data` must be a copy: the producer writes its producer id into it."""
+    """One sealed batch (Contents in `producer_batch`). `data` must be a copy: the producer writes its producer id into it."""
 
     def __init__(self, tp: TopicPartition, data: bytearray, records_count: int) -> None:
         self.tp = tp
@@ -34,8 +34,9 @@ class Sealed:
 def checked(batch: SealedBatch, max_request_size: int) -> Sealed:
     """Check a batch that may come from another process, and return a copy for the producer. max_request_size: bytes.
 
-    Raises CorruptRecordError unless the data is exactly one data batch of magic 2, with a correct checksum, without a producer id and
-    without gaps in its offsets. Raises RecordTooLargeError if the data exceeds max.request.size.
+    Raises CorruptRecordError unless the data is exactly one data batch of magic 2, with a correct checksum, without a producer id, without
+    gaps in its offsets, and with as many records as `batch` says, at least one. Raises RecordTooLargeError if the data exceeds
+    max.request.size.
     """
     tp = TopicPartition(batch.topic, batch.partition)
     what = f"sealed batch for {tp} ({len(batch.data)} bytes)"

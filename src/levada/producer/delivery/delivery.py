@@ -100,7 +100,7 @@ class Delivery:
         return self._outcome.metadata(self.index, self.timestamp, self.key_size, self.value_size)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait until the record is acknowledged or has failed. Return its error; None if the record was written.
+        """Wait until the record is acknowledged or has failed. Return its error; None if it was written (with acks=0: sent).
 
         timeout: as for result(). Raises TimeoutError if the time is over first.
         """
@@ -152,7 +152,7 @@ class FailedSend:
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
     def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
-        """Return metadata with offset -1. timestamp: in ms since the epoch. The sizes are in bytes, -1 for null."""
+        """Return metadata with offset -1. timestamp: in ms since the epoch. The sizes are in bytes, -1 for null or unknown."""
         return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:

@@ -59,7 +59,7 @@ class Failures:
         self._network = network
         self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
-        """Called with the error of every failed batch. In a transaction, the TransactionManager then makes the transaction fail."""
+        """Called with the error of each batch that this object fails. The TransactionManager then makes an open transaction fail."""
         self.transaction_waits_for: Callable[[], str] = lambda: ""
         """Returns a text about the reason why the batches of a transaction are delayed; "" if there is none."""
         self.transactional_id: str | None = None
@@ -75,7 +75,10 @@ class Failures:
         self._end(batch, DeliveryTimeout(text, batch.persisted()))
 
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
-        """Fail a batch with a permanent error of the broker. answer: the response for its partition. node: the id of the broker."""
+        """Fail a batch with the error of its response, because it is not retried, or not any more.
+
+        answer: the response for its partition, or the one that the Sender made because there was none. node: the broker's id.
+        """
         code = ErrorCode.of(answer.error_code)
         # Some brokers begin the message with the partition, which the text below has already.
         name = f"{batch.tp}: "

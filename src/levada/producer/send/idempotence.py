@@ -3,7 +3,8 @@
 The producer id has these states. Without transactions, the flow initialize() and recover() change them:
 
     none -> (initialize) -> valid -> (recover: epoch bump) -> valid ... -> (epoch 32767 used up) -> none
-    any  -> failed (`error` is set): not authorized, fenced, or the broker does not support idempotence
+    any  -> failed (`error` is set): for example not authorized, fenced, or the broker does not support idempotence
+    failed -> none  only if InitProducerId was refused for lack of a permission (`was_denied`): after the records have failed
 
 A batch gets its sequence number when it is first drained. It keeps its number and its bytes in every retry, because an earlier attempt may
 have been written. If a batch fails, there are two cases:
@@ -18,8 +19,8 @@ batch that fails makes the transaction fail. If the sequence numbers of the batc
 transaction needs another epoch.
 
 What can never happen: a batch that may have been written gets another number. The broker could not detect the duplicate then. Such a batch
-fails with `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered while one of its batches
-is in flight.
+fails with `persisted: unknown` when its partition is renumbered; Java renumbers it. And no partition is renumbered while a request with
+one of its batches is on the wire.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Sequences:
 
     @property
     def expected(self) -> int:
-        """The sequence number that the broker expects next: the one after `last_acked`."""
+        """The sequence number that the broker expects next: the one after `last_acked`; 0 if none was acknowledged."""
         return next_sequence(self.last_acked, 1) if self.last_acked >= 0 else 0
 
     def take(self, count: int) -> int:

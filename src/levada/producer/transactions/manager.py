@@ -331,7 +331,8 @@ class TransactionManager:
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> Flow[None]:
         """Add the offsets of a consumer group to the transaction (TxnOffsetCommit). If a request fails, the transaction has to be aborted.
 
-        No effect without offsets. Raises IllegalStateError unless a transaction is open and no other such call is running.
+        No effect without offsets. Raises IllegalStateError unless a transaction is open and no other such call is running, and
+        TransactionAbortableError or a fatal error if the transaction has failed, before or because of this call.
         """
         self._check("send_offsets_to_transaction()")
         if not offsets:
@@ -382,7 +383,8 @@ class TransactionManager:
     def commit(self) -> Flow[None]:
         """Wait until all records are acknowledged, then commit. After a commit without a response, send the same EndTxn again.
 
-        Raises TransactionOutcomeUnknownError if EndTxn gets no response in time, and IllegalStateError after an abort without a response.
+        Raises TransactionOutcomeUnknownError if the outcome is not known, for example because EndTxn gets no response in time; otherwise
+        the error that prevents the commit; and IllegalStateError after an abort without a response.
         """
         ending = self._unanswered
         if ending is not None and not ending.commits:
@@ -397,7 +399,8 @@ class TransactionManager:
         """Abort the transaction. Records that are not acknowledged yet fail with TransactionAbortedError, unless their request succeeds.
 
         After a commit without a response, find out whether the commit was carried out. Raises IllegalStateError if it was, and
-        TransactionOutcomeUnknownError or ProducerFencedError if the coordinator's response does not show it.
+        TransactionOutcomeUnknownError or ProducerFencedError if the coordinator's response does not show it. Without such a
+        commit, raises TransactionOutcomeUnknownError if EndTxn gets no response in time. Not allowed while send_offsets() is running.
         """
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()

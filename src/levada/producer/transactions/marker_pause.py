@@ -65,7 +65,7 @@ class MarkerPause:
         return "the markers of the transaction before, which cannot be written while a partition of it lacks a leader or replicas in sync"
 
     def let_go(self) -> None:
-        """Note that no batch waits any more, because the waiting batches were dropped with their transaction."""
+        """Note that no batch waits any more, because the transaction is being ended, or its batches were dropped."""
         self._holds_batches = False
 
     def poll(self, now_ms: int) -> int:

@@ -3,9 +3,11 @@
     UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> PREPARING -> COMMITTING -> READY
                                                      |                            (or -> ABORTING -> READY)
 
-Three causes change the state. First, the calls of the program: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. Second, the responses
-of the coordinator. Third, a record that fails, at any moment (FAILED): the transaction is incomplete then, so it can only be aborted. If
-the table has no transition for a call in the current state, the call raises IllegalStateError and changes nothing.
+Four causes change the state. First, the calls of the program: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER, FORGET. Second, the
+responses of the coordinator. Third, a record or a request that fails for good, at any moment (FAILED): the transaction is incomplete then,
+so it can only be aborted. Fourth, a call that is interrupted, by a timeout for example (NOT_PREPARED, ANSWER_LOST and others). If the
+table has no transition for a call in the current state, the call raises IllegalStateError and changes nothing. In FATAL_ERROR, it raises
+the fatal error.
 
 A commit has two phases. In PREPARING, the producer waits until every record is acknowledged. If the call is interrupted in this phase, the
 transaction stays open (NOT_PREPARED). After this phase, the transaction can also be handed over to another process. In COMMITTING, the
@@ -20,7 +22,7 @@ protocol (KIP-890), the end of each transaction brings a new epoch.
 
 What can never happen: a transaction begins while the previous one may still be open; a transaction with a failed record is committed; a
 fenced producer writes again (no transition leaves FATAL_ERROR); a producer that has handed over its transaction ends the transaction, or
-requests a new epoch, which would abort the transaction (no transition leaves HANDED_OVER).
+requests a new epoch, which would abort the transaction (only a fatal error leaves HANDED_OVER).
 """
 
 from __future__ import annotations
