@@ -26,9 +26,9 @@ class GroupState(KafkaWord):
     """The state of a group; which states are possible depends on its type. UNKNOWN: a state of a newer Kafka.
 
     EMPTY: the group has no members, but may have offsets. STABLE: every member has its assignment. Classic groups are in
-    PREPARING_REBALANCE while members join, and in COMPLETING_REBALANCE while members wait for their assignment. Consumer groups are in
-    ASSIGNING while the coordinator computes a new target assignment, and in RECONCILING while members change to that assignment. NOT_READY:
-    only streams groups.
+    PREPARING_REBALANCE while members join, and in COMPLETING_REBALANCE while members wait for their assignment. Consumer groups and
+    streams groups are in ASSIGNING while the coordinator computes a new target assignment, and in RECONCILING while members change to that
+    assignment. NOT_READY: only streams groups.
     """
 
     EMPTY = "Empty"

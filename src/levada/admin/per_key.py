@@ -84,7 +84,7 @@ def each(
     """Send requests about all keys, and repeat them for keys with a retriable error. Return the value for each key.
 
     route: returns the node to ask about a key. ask: sends one request to one node, and reads the response with take(). spawn: asks several
-    nodes at the same time; None asks one node after the other. If keys have failed and no retry is left, raises the error of the first of
+    nodes at the same time; None asks one node after the other. If keys have failed for good, raises the error of the first of
     these keys. An error has the outcomes of all keys; after a TimeoutError, keys without an outcome have a TimeoutError with the reason.
     """
     asking: FanOut[K, V] = FanOut(doing.attempts, spawn, route=route, ask=ask)
@@ -115,7 +115,7 @@ def _when_over(doing: Doing, asking: FanOut[K, Any], key: K) -> KafkaError | Non
 
 
 def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, message: str | None = None) -> Reaction:
-    """Add the result of one key to the answer, and return the reaction to its error code.
+    """Add the result of one key to the answer, and count a retry for a retriable error. Return the reaction: RAISE if no retry is left.
 
     value: the result if there is no error. message: the broker's error text.
     """

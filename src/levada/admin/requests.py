@@ -1,6 +1,6 @@
 """Admin requests about many keys that go to one node: the controller, any node, or for each key the node that it names.
 
-A response has an outcome for each key. `carry_out` retries keys with retriable errors, and raises the first error once no retry is left.
+A response has an outcome for each key. `carry_out` retries keys with retriable errors, and at the end raises the first error.
 """
 
 from __future__ import annotations

@@ -468,7 +468,7 @@ class TransactionManager:
 
     @property
     def is_in_call(self) -> bool:
-        """Whether a call is preparing or ending a transaction, sending offsets, or aborting after an EndTxn without a response."""
+        """Whether a call is preparing or ending a transaction, sending offsets, or resolving an EndTxn that got no response."""
         settles = self.state is State.INITIALIZING and self._unanswered is not None
         return settles or self.state in ENDING or self._committing_offsets
 
