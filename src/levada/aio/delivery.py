@@ -91,7 +91,10 @@ class ArrowDelivery(arrow_delivery.ArrowOutcomes):
         return self.counts()
 
     async def to_arrow(self, timeout: float | None = None) -> Any:
-        """Wait for all rows and return an Arrow record batch with row, partition, offset and error, in the order of the rows."""
+        """Wait for all rows and return a pyarrow.RecordBatch with the columns row, partition, offset and error, in the order of the rows.
+
+        Like levada.ArrowDelivery.to_arrow(). Failed rows raise nothing.
+        """
         await self._settled(timeout)
         return self.table()
 

@@ -192,7 +192,10 @@ def _plain(value: Any) -> Any:
 
 
 def _without_reference(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that begins with its type instead of a reference to a definition. The title of a record's type names its subject."""
+    """Return a schema with the definition of its type at the top level instead of a $ref to it.
+
+    subject.name.strategy=RecordName needs that: it takes the subject from the title at the top level.
+    """
     if "$ref" not in schema:
         return schema
     definitions = schema["$defs"]

@@ -13,7 +13,7 @@ FormatName: TypeAlias = Literal["json", "json-schema", "csv", "string", "avro", 
 
 
 class CommonArguments(TypedDict, total=False):
-    """The keyword arguments about formats that read and that write."""
+    """The keyword arguments about formats that scan(), poll_arrow() and send_arrow() have in common."""
 
     key_format: FormatName | None
     """The format of keys. Default: bytes."""

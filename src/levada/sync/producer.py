@@ -214,7 +214,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         They are sent as records of this producer: idempotent, and within its transaction. The rows of the outcome are numbered through all
         batches. Batches that are sent again, by this or another producer, are new records. Waits for metadata and for room in
         buffer.memory, up to max.block.ms. Raises CorruptRecordError for bytes that are no such batch, RecordTooLargeError for a batch above
-        max.request.size, and what send() raises; the batches before the failed one are sent.
+        max.request.size, IllegalStateError for a producer with interceptors, which could not see the records, and what send() raises; the
+        batches before the failed one are sent.
         """
         batches = list(batches)
         delivery = ArrowDelivery(", ".join(sorted({batch.topic for batch in batches})), self._wait_for.all)

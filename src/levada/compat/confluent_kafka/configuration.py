@@ -220,9 +220,12 @@ def admin_configuration(config: Any, keywords: Mapping[str, Any]) -> Configurati
 
 
 def _given(config: Any, keywords: Mapping[str, Any], aliases: Mapping[str, str]) -> Settings:
-    """Return the program's settings by dotted name, without those that are None. Settings in a nested mapping for topics count if the outer
-    mapping does not have them. aliases: other names of settings, each with the name to use. Raises KafkaException for settings that only
-    levada has.
+    """Return the program's settings by dotted name, without those that are None.
+
+    The settings in a nested mapping for topics are taken as they stand (None too), and only if the outer mapping does not have them.
+    socket.timeout.ms is left out if request.timeout.ms is given. aliases: other names of settings, each with the name to use. Raises
+    KafkaException for a setting of the outer mapping that only levada has, and TypeError if config is not a mapping or one of its names is
+    not a str.
     """
     if config is not None and not isinstance(config, Mapping):
         raise TypeError("expected configuration dict")

@@ -11,7 +11,7 @@ from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, i
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(RecordKey, record_type=8):
-    """The member."""
+    """The key of the record: the ids of the group and the member."""
 
     group_id: str = string("0")
     member_id: str = string("0")

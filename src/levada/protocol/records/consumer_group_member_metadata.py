@@ -9,7 +9,7 @@ from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, b
 
 
 class ConsumerGroupMemberMetadataKey(RecordKey, record_type=5):
-    """The member."""
+    """The key of the record: the ids of the group and the member."""
 
     group_id: str = string("0")
     member_id: str = string("0")

@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32,
 
 
 class ConsumerGroupPartitionMetadataKey(RecordKey, record_type=4):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 

@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(RecordKey, record_type=6):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 

@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, bytest
 
 
 class GroupMetadataKey(RecordKey, record_type=2):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group: str = string("0")
 

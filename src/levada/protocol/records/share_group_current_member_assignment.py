@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int8, 
 
 
 class ShareGroupCurrentMemberAssignmentKey(RecordKey, record_type=14):
-    """The member."""
+    """The key of the record: the ids of the group and the member."""
 
     group_id: str = string("0")
     member_id: str = string("0")

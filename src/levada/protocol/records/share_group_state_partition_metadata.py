@@ -11,7 +11,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32,
 
 
 class ShareGroupStatePartitionMetadataKey(RecordKey, record_type=15):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 

@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
 
 
 class ShareGroupTargetAssignmentMetadataKey(RecordKey, record_type=12):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 

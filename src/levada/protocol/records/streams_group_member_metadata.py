@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32,
 
 
 class StreamsGroupMemberMetadataKey(RecordKey, record_type=19):
-    """The member."""
+    """The key of the record: the ids of the group and the member."""
 
     group_id: str = string("0")
     member_id: str = string("0")

@@ -9,7 +9,7 @@ from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, i
 
 
 class StreamsGroupMetadataKey(RecordKey, record_type=17):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 

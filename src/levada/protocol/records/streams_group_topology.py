@@ -9,7 +9,7 @@ from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int16,
 
 
 class StreamsGroupTopologyKey(RecordKey, record_type=23):
-    """The group."""
+    """The key of the record: the id of the group."""
 
     group_id: str = string("0")
 
