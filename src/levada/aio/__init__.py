@@ -1,6 +1,7 @@
 """The asyncio API: the clients of `levada` with the same names, options and errors, to be awaited.
 
-They run on the event loop of the task that makes them and start no thread, except where the loop cannot watch a file descriptor.
+They run on the event loop of the task that makes them. A thread watches the sockets only where the loop cannot watch a file descriptor.
+Long decoding and questions to schema registries run in the loop's executor, and some logins in a thread.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Acks(Generic[K, V]):
         self._acking = acking
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[AckRecord[K, V]]:
-        """Return records to process, waiting up to `timeout` seconds for the first one (None: without limit).
+        """Return records to process, waiting up to `timeout` seconds for the first one (None: without limit); none when the time is over.
 
         It returns as many as `lanes` and `ordering` allow, at most max_records, by default max.poll.records or half of max_unacked,
         whichever is smaller. Raises what poll() of the consumer raises, the error that was passed to a record's fail(), ProcessingError for
@@ -69,19 +69,20 @@ class Acks(Generic[K, V]):
 
     @property
     def at_work(self) -> int:
-        """The number of records that the program has not acknowledged yet, including those on their way to the dead-letter topic."""
+        """The number of records that the program has not acknowledged yet, including those on their way to the dead-letter topic.
+
+        Reading it carries out the acknowledgements made so far, and sends rejected records to the dead-letter topic.
+        """
         self._acking.settle()
         return self._acking.unacked.at_work
 
     @property
     def is_idle(self) -> bool:
-        """Whether the program processes no record. False once a record has exceeded handler_timeout, because its handler may still be
-        running.
-        """
+        """Whether `at_work` is 0. False also once a record has exceeded handler_timeout, because its handler may still be running."""
         return not self.at_work and not self._acking.unacked.has_overdue
 
     async def close(self) -> None:
-        """Give up the records that are not done, without waiting; the consumer's positions go back to the first of them. Idempotent.
+        """Give up the records that are not done, without waiting for them; positions go back to the first of them. Idempotent.
 
         Nothing is committed here, and these records are delivered again. ack(), nack(), reject() and fail() have no effect on them any
         more.

@@ -45,9 +45,9 @@ def _call(
 @lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
     """Manages topics, partitions, settings, brokers, transactions, groups and their offsets, and sends any other request(). See
-    levada.KafkaAdmin.
+    levada.KafkaAdmin; calls that wait are coroutines.
 
-    All calls are coroutines.
+    It is created in a running event loop, and used only in that loop.
     """
 
     _core: AdminCore

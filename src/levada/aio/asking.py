@@ -37,9 +37,9 @@ class Asking:
         return for_key, for_value
 
     async def find(self, key: Any, value: Any) -> Serializers:
-        """Return what known() returns, after asking the registries.
+        """Return functions that serialize this key and this value, after asking the registries if necessary.
 
-        A function raises the error with which its question has ended. If the task is cancelled, the question continues for other tasks.
+        If a question fails, its function raises the error. If the task is cancelled, the question continues for other tasks.
         """
         for_key, for_value = self._serializers
         if self._key is not None:

@@ -37,7 +37,10 @@ def start(client: object, driver: Driver) -> None:
 
 
 def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:
-    """Return a function for helper threads: it runs an awaitable in the event loop, waits, and returns the result."""
+    """Return a function for helper threads: it runs an awaitable in the event loop, waits, and returns the result.
+
+    It returns other objects unchanged, and raises ClosedError if the event loop has ended.
+    """
 
     def finish(found: Any) -> Any:
         if not inspect.isawaitable(found):

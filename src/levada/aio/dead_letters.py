@@ -1,4 +1,4 @@
-"""Sends dead letters with a producer of levada.aio, in tasks beside the one that polls."""
+"""Sends dead letters with a producer of levada.aio, each in a task of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of send() and send_arrow(), to be awaited."""
+"""The results of send(), send_arrow() and send_sealed(), to be awaited."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Delivery:
 
 
 class ArrowDelivery(arrow_delivery.ArrowOutcomes):
-    """A handle for the results of all rows of one send_arrow() call; `await` it for the ArrowReport."""
+    """A handle for the results of all rows of one call of send_arrow() or send_sealed(); `await` it for the ArrowReport."""
 
     def __init__(self, topic: str, driver: Driver) -> None:
         super().__init__(topic)

@@ -35,7 +35,7 @@ class Processing:
     async def until_over(self, finish_s: float) -> None:
         """Handle records until the loop ends. finish_s: for how many seconds to wait for running handlers after an error or wakeup().
 
-        If this call is cancelled, the handlers are cancelled, too.
+        Handlers that run after that, or when this call is cancelled, are cancelled.
         """
         try:
             async for record in self._acks:

@@ -201,7 +201,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return delivery
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Prepare for transactions, once, before the first one. Like levada.KafkaProducer.init_transactions()."""
+        """Initialize transactions, once, before the first one. Like levada.KafkaProducer.init_transactions()."""
         await self._driver.call(self._transacting.initialize(timeout))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:
@@ -321,8 +321,8 @@ class Transaction:
         self._block = Block(transacting, timeout)
 
     async def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
-        """Commit offsets of a consumer's group.id within the transaction: after the last of `records`; for None, after all records that the
-        consumer has returned.
+        """Commit offsets of a consumer's group.id within the transaction: after the last of `records`; for None, those that the consumer's
+        consumed_offsets() returns.
 
         Like levada.Transaction.send_offsets().
         """

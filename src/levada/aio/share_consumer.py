@@ -161,9 +161,9 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         """Acknowledge one record, or several records from poll(), if share.acknowledgement.mode=explicit.
 
         type: an AcknowledgeType or its name. "renew" restarts the lock (Kafka 4.2): the next poll() returns the record again, and the
-        record still needs an acknowledgement of another type. The next poll(), commit() or close() sends the acknowledgement; until then,
-        another call replaces it. Raises IllegalStateError, and changes nothing, for records that this consumer does not hold, and if the
-        mode is implicit.
+        record still needs an acknowledgement of another type. The next poll(), commit(), commit_async() or close() sends the
+        acknowledgement; until then, another call replaces it. Raises IllegalStateError, and changes nothing, for records that this consumer
+        does not hold, and if the mode is implicit.
         """
         with self._sole:
             self._sharing.acknowledge(records, type)
@@ -198,7 +198,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             return self._driver.future(self._sharing.commit_async())
 
     def set_acknowledgement_commit_callback(self, callback: OnAcknowledge | None) -> None:
-        """Set the function to call with the results of acknowledgements, inside a later poll(), commit() or close(); None removes it.
+        """Set the function to call with the results of acknowledgements, inside a later poll(), commit(), commit_async() or close(). None
+        removes it.
 
         It is called with the offsets by partition, and with the error; None if the brokers have accepted the acknowledgements. Without a
         callback, failures are logged, unless commit() raises them.
@@ -216,7 +217,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
     # About itself
 
     def metrics(self) -> Metrics:
-        """Return the consumer's metrics under the names of Java's metrics: see docs/METRICS.md. Any thread may call it."""
+        """Return the consumer's metrics under the names of Java's metrics: see docs/METRICS.md. Does not wait; any thread may call it."""
         return self._sharing.reporting.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:

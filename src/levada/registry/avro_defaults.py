@@ -72,7 +72,11 @@ class Defaults:
         return self._of_records[schema["name"]]
 
     def _maker(self, inner: Mapping[str, Any]) -> Callable[[], Any] | None:
-        """Return a function that makes the value of a field's default; None if that is the default in the schema's JSON."""
+        """Return a function that makes the value of a field's default.
+
+        None if the field has no default, or if the value is the default in the schema's JSON, which it is, too, for a default that does not
+        fit.
+        """
         if "default" not in inner:
             return None
         given = inner["default"]
@@ -158,7 +162,8 @@ def decimal_of(data: bytes, schema: Any) -> Decimal:
 def _of_union(branches: list[Any], given: Any, names: Mapping[str, Any]) -> Any:
     """Return the value for the first branch that the default fits. Before Avro 1.12 only the first branch could have the default.
 
-    If the union has several types, the value of a named type is a tuple (name, value). Raises ValueError if the default fits no branch.
+    If the union has several types besides null, the value of a named type is a tuple (name, value). Raises ValueError if the default fits
+    no branch.
     """
     has_several = len(alternatives(branches)) > 1
     for branch in branches:

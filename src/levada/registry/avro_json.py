@@ -22,8 +22,9 @@ BASE64 = "base64"
 class AvroJsonSerializer(AvroSerializer[Any]):
     """An AvroSerializer for data of JSON.
 
-    Times are texts of ISO 8601, or numbers as Avro stores them; without a zone they are in UTC. Decimals are texts or numbers. Bytes are
-    text, or {"base64": ...} if they are not UTF-8. NaN and infinities are texts.
+    Times are texts of ISO 8601, or numbers as Avro stores them. A timestamp's text without a zone is in UTC; the zone of a local
+    timestamp's text is ignored. Decimals are texts or numbers. Bytes are text, or {"base64": ...} if they are not UTF-8. NaN and infinities
+    are texts.
     """
 
     def _compile(self, frame: Frame, schema: Schema) -> Callable[[Any], bytes]:
@@ -42,8 +43,9 @@ class AvroJsonSerializer(AvroSerializer[Any]):
 
 
 def _value(data: Any, schema: Parsed, names: Mapping[str, Any], path: str) -> Any:
-    """Return the value for fastavro. Data that do not fit are left to fastavro, but for texts that cannot be read: those raise ValueError.
+    """Return the value for fastavro. Data of another type than the schema's are returned as they are; fastavro refuses them.
 
+    Raises ValueError for a text, a number or {"base64": ...} that cannot be read as a value of the schema's type, unless it is in a union.
     names: the schema's named types. path: names of the fields that lead to the value.
     """
     if isinstance(schema, list):
@@ -87,7 +89,7 @@ def _of_union(data: Any, union: list[Parsed], names: Mapping[str, Any], path: st
 
 
 def _reader(data: Any, kind: str, logical: str) -> Callable[[Any], Any] | None:
-    """Return what reads a text, or a number, as a value; None if the data need no reading."""
+    """Return the function that reads the data (a text, a number or {"base64": ...}) as a value; None if they need no reading."""
     if logical == "decimal":
         return _decimal if isinstance(data, (str, int, float)) else None
     if kind in ("bytes", "fixed"):

@@ -87,8 +87,8 @@ class SchemaRegistryClient:
     def register_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False) -> int:
         """Register a schema under a subject and return its id, which is cached. A schema that is registered already keeps its id.
 
-        normalize_schemas: whether the registry ignores differences of form between schemas. Raises IncompatibleSchemaError and
-        InvalidSchemaError.
+        A request to the registry also clears the cached latest versions of all subjects. normalize_schemas: whether the registry ignores
+        differences of form between schemas. Raises IncompatibleSchemaError and InvalidSchemaError.
         """
         return self._register(subject, schema, normalize_schemas).schema_id
 

@@ -40,8 +40,8 @@ class AsyncSchemaRegistryClient:
         async with AsyncSchemaRegistryClient(schema_registry_url="http://localhost:8081") as registry:
             print(await registry.get_subjects())
 
-    It has the settings, methods and errors of SchemaRegistryClient. Each call runs in the event loop's default executor. If the task
-    is cancelled, the registry may still get the request.
+    It has the settings, methods and errors of SchemaRegistryClient. Calls that may ask the registry run in the event loop's default
+    executor. If the task is cancelled, the registry may still get the request.
 
     blocking: the SchemaRegistryClient that makes the calls. Serializers, deserializers and the `registry` of `value_format` take it.
     """

@@ -18,7 +18,7 @@ MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 
 
 SERIALIZED = "serialized"
-"""The format of a schema's text in which a registry returns a file as file_of() reads it."""
+"""The `format` that is asked of a registry, so that it returns a schema as file_of() reads it."""
 
 
 def file_of(schema_str: str) -> Any:
@@ -39,7 +39,7 @@ def serialized(message: Any) -> bytes:
 
 
 def lacking(message: Any) -> list[str]:
-    """Return the required fields that a message, and the messages in it, do not have.
+    """Return the names of the required fields that a message, and the messages in it, do not have.
 
     FindInitializationErrors() of protobuf 7 ends the process if a map of the message has values that are no messages.
     """

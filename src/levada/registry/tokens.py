@@ -2,7 +2,7 @@
 
 All threads share the token. One of them requests the next one when most of the lifetime is over, while the others go on with the current
 token. Without a valid token all wait for one request. While requests fail, the current token is used until it expires. A token that the
-registry refuses is not used again.
+registry refuses is not used again, unless it is new.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Tokens:
             self._lock.release()
 
     def refused(self, value: str) -> bool:
-        """Stop using a token that the registry refuses, because it may be revoked. Return whether current() has another one.
+        """Stop using a token that the registry refuses, because it may be revoked. Return whether current() may have another one.
 
         A new token is not replaced, so that a registry which refuses all tokens does not lead to a request for each of its answers.
         """

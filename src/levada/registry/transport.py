@@ -93,9 +93,9 @@ class Transport:
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request to one address. Return the answer, or a NoAnswer with the reason if the request fails.
 
-        If no OAuth token can be requested now, the request is not sent. If the registry refuses the token, the request is sent again with
-        another one, once. A request that may be repeated is sent on an idle connection if there is one. If it fails there, it is sent again
-        on a new connection, unless it has timed out.
+        If no OAuth token can be requested now, the request is not sent. If the registry refuses a token of an OAuth endpoint that is not
+        new, the request is sent again with another one, once. A request that may be repeated is sent on an idle connection if there is
+        one. If it fails there, it is sent again on a new connection, unless it has timed out.
 
         Raises TokenError if asking for a token again would not help, and RegistryProtocolError if the answer exceeds max.response.bytes.
         """

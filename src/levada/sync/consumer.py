@@ -68,7 +68,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
     consumer (otherwise ConcurrentUseError); only wakeup() and metrics() may be called from any. Timeouts are in seconds; those of calls
     that ask brokers are default.api.timeout.ms by default. Every method but close() raises ClosedError after close(), and ForkedError in a
-    child process.
+    child process if the parent has used the consumer, or made it with group.protocol=consumer.
 
     Its type parameters are the types that the deserializers return, bytes without them. Write KafkaConsumer[str, Order] where the
     deserializers come in the mapping.
@@ -430,10 +430,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def commit_async(self, offsets: ToCommit | None = None, callback: OnCommit | None = None) -> None:
         """Send a commit once and return without waiting. offsets: as in commit(). Commits arrive in the order in which they were made.
 
-        callback: called with the offsets and the error, or None, in the order of the commits, inside a later poll(), commit() or close().
-        Without a callback, failures are logged. After an error that is `retriable` (RetriableCommitError) the program may commit again; the
-        client does not retry, because that could overwrite a newer commit. Raises InvalidGroupIdError without a group.id, IllegalStateError
-        as commit().
+        callback: called with the offsets and the error, or None, in the order of the commits, inside a later poll(), commit(),
+        commit_async() or close(). Without a callback, failures are logged. After an error that is `retriable` (RetriableCommitError) the
+        program may commit again; the client does not retry, because that could overwrite a newer commit. Raises InvalidGroupIdError without
+        a group.id, IllegalStateError as commit().
         """
         with self._sole:
             self._consuming.commit_async(offsets, callback)

@@ -1,4 +1,4 @@
-"""Sends dead letters with a blocking producer, from the thread that polls."""
+"""Sends dead letters with a blocking producer, in the thread that calls the consumer."""
 
 from __future__ import annotations
 

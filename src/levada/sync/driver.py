@@ -1,7 +1,8 @@
 """The driver of the blocking API: runs an engine on an I/O thread, and on the threads of users who wait (sync.stepper).
 
 A call on the main thread delays Python's signal handlers (levada.base.signals); their exceptions are raised where the call waits. User
-callbacks and log lines (`engine.deferred`) run only on the I/O thread, in order, without the lock and the baton.
+callbacks and log lines (`engine.deferred`) run in order, without the lock and the baton, on the I/O thread; those that are left when it has
+ended, or was never started, run in close().
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Driver:
         return threading.get_ident() == self._thread.ident and self._thread.is_alive()
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug. Starts the I/O thread if it was not
-        started.
+        """Raise ForkedError in a child of the process that has started the I/O thread, ClosedError after close(), CrashedError after a bug.
+        Starts the I/O thread if it was not started.
 
         Raises IllegalStateError if the calling thread is already doing this client's work: a finalizer runs between any two bytecodes, and
         would wait for its own thread.
@@ -220,8 +221,8 @@ class Driver:
     def close(self, timeout_s: float | None = None) -> None:
         """Stop the I/O thread, close every connection, and reject everything that waits. Idempotent; no effect in a forked child.
 
-        In a callback, which runs on the I/O thread, this returns at once, and the thread ends after the callback. timeout_s: for how many
-        seconds to wait for a callback that does not return; None waits without limit.
+        In a callback, which runs on the I/O thread, and in a finalizer that interrupts the client's own work, this returns at once, and the
+        thread ends afterwards. timeout_s: for how many seconds to wait for a callback that does not return; None waits without limit.
         """
         if self._started_in and Process.id != self._pid:
             return

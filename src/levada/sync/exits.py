@@ -39,17 +39,17 @@ has_ended = False
 """Whether end_all() was called. A client that is used later would not be waited for."""
 _running: set[Running] = set()
 _registered_in: list[int] = []
-"""The processes whose multiprocessing finalizers include end_all(): this one, if any."""
+"""The process that has made end_all() a finalizer of multiprocessing: this one, or the parent before a fork. Empty if none has."""
 
 
 def began(client: Running) -> None:
-    """Register a client whose thread runs from now on."""
+    """Register a client whose thread is about to start."""
     _running.add(client)
     _register_in_child()
 
 
 def ended(client: Running) -> None:
-    """Remove a client that has ended. May be called from any thread."""
+    """Remove a client that has ended, or whose thread could not be started. May be called from any thread."""
     _running.discard(client)
 
 

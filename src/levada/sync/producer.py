@@ -73,8 +73,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     """Sends records. By default it is idempotent with acks=all: records of a partition are written once and in order.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Any thread may call any method;
-    timeouts are in seconds. Every method but close() raises ClosedError after close(), and ForkedError in a child process. Leaving a `with`
-    block closes the producer: it waits for all records, but after an exception at most 5 seconds, and then Ctrl-C ends it at once.
+    timeouts are in seconds. Every method but close() raises ClosedError after close(), and ForkedError in a child process if the parent has
+    used the producer. Leaving a `with` block closes the producer: it waits for all records, but after an exception at most 5 seconds, and
+    then Ctrl-C ends it at once.
 
     Its type parameters are the types that the serializers take, by default Any: KafkaProducer[str, bytes].
     """

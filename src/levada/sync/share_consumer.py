@@ -168,9 +168,9 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         """Acknowledge one record, or several records from poll(), if share.acknowledgement.mode=explicit.
 
         type: an AcknowledgeType or its name. "renew" restarts the lock (Kafka 4.2): the next poll() returns the record again, and the
-        record still needs an acknowledgement of another type. The next poll(), commit() or close() sends the acknowledgement; until then,
-        another call replaces it. Raises IllegalStateError, and changes nothing, for records that this consumer does not hold, and if the
-        mode is implicit.
+        record still needs an acknowledgement of another type. The next poll(), commit(), commit_async() or close() sends the
+        acknowledgement; until then, another call replaces it. Raises IllegalStateError, and changes nothing, for records that this consumer
+        does not hold, and if the mode is implicit.
         """
         with self._sole:
             self._sharing.acknowledge(records, type)
@@ -207,7 +207,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._sharing.commit_async()
 
     def set_acknowledgement_commit_callback(self, callback: OnAcknowledge | None) -> None:
-        """Set the function to call with the results of acknowledgements, inside a later poll(), commit() or close(); None removes it.
+        """Set the function to call with the results of acknowledgements, inside a later poll(), commit(), commit_async() or close(). None
+        removes it.
 
         It is called with the offsets by partition, and with the error; None if the brokers have accepted the acknowledgements. Without a
         callback, failures are logged, unless commit() raises them.

@@ -26,7 +26,7 @@ from levada.net.selectable import Selectable
 from levada.sync.waiter import Waiter
 
 NAP_MS = 10
-"""For how long the I/O thread leaves the sockets to users' threads that step now and then."""
+"""The shortest nap of the I/O thread, in which it leaves the sockets to users' threads. Each further nap is twice as long."""
 LONGEST_NAP_MS = 40
 IDLE_NAP_MS = 1_000
 """How long it naps while a user's thread stays in the same select(); that thread wakes it when it leaves."""
@@ -68,7 +68,7 @@ class Stepper:
     # For all threads
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in a step, or holds the lock."""
+        """Whether the calling thread is a user's thread in a step, or holds the lock."""
         return self._user_thread == threading.get_ident() or self.lock._is_owned()  # type: ignore[attr-defined]
 
     def wakeup(self) -> None:
@@ -77,7 +77,10 @@ class Stepper:
         self._nap.wake()
 
     def advance(self, now_ms: int) -> None:
-        """Let the engine act on a change, under the lock. If its next deadline is earlier now, wake the thread that sleeps."""
+        """Let the engine act on a change, under the lock.
+
+        Wake the thread that sleeps if the next deadline is earlier now, and the I/O thread if it has callbacks to run.
+        """
         if self.closing:
             return
         try:
@@ -223,7 +226,10 @@ class Stepper:
                 self._take_nap()
 
     def _users_step(self) -> bool:
-        """Whether threads of the program have stepped since the last call, and no deadline comes that they might miss."""
+        """Whether threads of the program have stepped since the last call, and no deadline comes that they might miss.
+
+        False, too, if pass_on() has woken the I/O thread.
+        """
         seen, self._seen_steps = self._seen_steps, self._user_steps
         return seen != self._user_steps and self._nap_ms > 0 and self._deadline_ms > self.now_ms()
 

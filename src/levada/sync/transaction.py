@@ -42,7 +42,7 @@ class Transaction:
         earlier run left open keeps the group's offsets back.
 
         Raises IllegalStateError also for a consumer with enable.auto.commit, which would commit offsets in any case, for records of
-        partitions that are not assigned to it, and for records while acks() is open; TypeError if `records` has something other than
+        partitions that are not assigned to it, and for records while acks() is open; TypeError for something other than a KafkaConsumer and
         records; InvalidGroupIdError for a consumer without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
         """
         self._driver.call(self._block.send_offsets(consumer, records))

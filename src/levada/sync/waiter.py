@@ -46,6 +46,8 @@ class Waiter:
 class SoleThread(RLock):  # type: ignore[misc]
     """A context in which only one thread at a time may be. A second thread does not wait, but gets a ConcurrentUseError.
 
+    The same thread may enter again: a rebalance listener calls the consumer while a call of the consumer runs.
+
     A signal handler that raises leaves the lock free: it cannot interrupt `__exit__`, which is C, nor a call of C that takes the lock and
     notes that it did.
 

@@ -21,14 +21,17 @@ NOT_SENT = -1
 
 
 class ArrowReport(NamedTuple):
-    """The numbers of rows of a send_arrow() call. rows: all rows. failed: the rows with an error; some of these may have been written."""
+    """The numbers of rows of a call of send_arrow() or send_sealed().
+
+    rows: all rows. failed: the rows with an error; some of these may have been written.
+    """
 
     rows: int
     failed: int
 
 
 class ArrowOutcomes:
-    """The outcome of every row of one send_arrow() call, without methods that wait.
+    """The outcome of every row of one call of send_arrow() or send_sealed(), without methods that wait.
 
     first_error(), counts() and table() note that the program has read all errors.
     """
@@ -149,7 +152,9 @@ def _places(start: int, rows: Sequence[int]) -> range:
 
 
 class ArrowDelivery(ArrowOutcomes):
-    """The outcome of every row of one send_arrow() call, with methods that block the calling thread until all rows are done."""
+    """The outcome of every row of one call of send_arrow() or send_sealed(), with methods that block the calling thread until all rows are
+    done.
+    """
 
     def __init__(self, topic: str, wait_for_all: WaitForAll) -> None:
         super().__init__(topic)
