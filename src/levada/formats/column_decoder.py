@@ -105,7 +105,7 @@ class ColumnDecoder(ABC):
     """
 
     _fewest = 1
-    """How many values are decoded value by value, instead of searching for those of them that Arrow refuses."""
+    """Up to this number, values are decoded one by one if Arrow refuses any of them. More values are halved to find the refused ones."""
 
     def __init__(self, one_by_one: Decoder, columns: Sequence[Column], reader: ColumnReader, kind: pa.DataType) -> None:
         self._one_by_one = one_by_one

@@ -61,7 +61,7 @@ class RegistryNotFoundError(RegistryAnswerError):
 
     @property
     def _is_about_data(self) -> bool:
-        """Whether a registry has said so. Without a code of its own it is a proxy, or another server at the address."""
+        """Whether the answer has an error code of a registry. Otherwise it is from a proxy, or from another server at the address."""
         return self.error_code != 404
 
 

@@ -55,9 +55,9 @@ class Sending(Generic[K_in, V_in]):
         error.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory;
-        a serializer may also wait for its schema registry. If the cluster refuses the record or a limit is exceeded, the handle and the
-        callback report the error: MetadataTimeout, BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError,
-        DeliveryTimeout, ...
+        a serializer may also wait for its schema registry. In a callback it does not wait for metadata or room: the record fails at once.
+        If the cluster refuses the record or a limit is exceeded, the handle and the callback report the error: MetadataTimeout,
+        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ...
 
         Raises for wrong arguments SerializationError, InvalidTopicError, ValueError and TypeError, and ClosedError after close(). With a
         transactional.id, IllegalStateError while no transaction is open; TransactionAbortableError when the transaction cannot be committed
