@@ -68,7 +68,8 @@ def record() -> list[Command]:
             size, env = (ROWS, COLUMNS), {**kept, **settings}
             return pexpect.spawn("bash", arguments, cwd=folder, env=env, dimensions=size, timeout=WAIT_S, encoding="utf-8")
 
-        broker = spawn(f"levada broker --port {port}")
+        # With exec, close() ends the broker itself and not only the shell around it.
+        broker = spawn(f"exec {shlex.quote(sys.executable)} -m levada.cli broker --port {port}")
         try:
             broker.expect("listening.*\n")
             recorded = [Command(BROKER, lines_of(broker.before + broker.after, port))]
