@@ -227,10 +227,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         Errors that waiting does not help against are raised: a topic that may not be read; a partition of assign() that does not exist and
         is not created; an address at which no Kafka broker answers; a group that does not accept the consumer. Damaged data
-        (CorruptRecordError) and records that do not deserialize (RecordDeserializationError; DeadLetterError if they cannot be written to
-        the dead-letter topic) are raised after the records before them were returned, and again until seek() moves past them. With
-        auto.offset.reset=none, positions that are missing or not valid raise NoOffsetForPartitionError, OffsetOutOfRangeError,
-        LogTruncationError or TopicRecreatedError.
+        (CorruptRecordError) and records that do not deserialize (RecordDeserializationError) are raised after the records before them were
+        returned, and again until seek() moves past them. With a dead-letter topic, DeadLetterError is raised instead if the record cannot
+        be written there; the next poll() tries to write it again. With auto.offset.reset=none, positions that are missing or not valid
+        raise NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
 
         Also raises WakeupError, errors of a rebalance listener, and IllegalStateError if there is nothing to read or while acks() is open.
         """
@@ -471,7 +471,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         If records wait for the end of an open transaction (isolation.level=read_committed), leaders are asked for its producer, and
         coordinators for its transactional id (KIP-664), within `timeout` seconds, by default default.api.timeout.ms. If these requests
-        fail, `detail` says why. If no records wait for a transaction, no broker is asked. `print(consumer.health())` shows everything.
+        fail, `detail` says why. If no records wait for a transaction, no broker is asked. `print(await consumer.health())` shows all of it.
         """
         return await self._call(self._consuming.health(timeout))
 
@@ -533,14 +533,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     async def close(self, timeout: float | None = None, *, leave_group: bool | None = None, **unknown: Never) -> None:
         """Stop reading, leave the group and close the connections; with enable.auto.commit, commit before. Idempotent.
 
-        timeout: seconds for the last commit, earlier commits and leaving, by default 30. leave_group: False keeps the partitions for a
-        consumer that comes back within session.timeout.ms, True makes a static member leave, too (KIP-1092); by default all members but
-        static ones leave. A commit that fails is logged. Errors of a rebalance listener are raised. Raises IllegalStateError in another
-        event loop.
+        timeout: seconds for the last commit, earlier commits and leaving, by default 30. leave_group (KIP-1092): True leaves the group,
+        also as a static member. False does not leave: the group keeps the partitions until the member's session ends; only a static member
+        that comes back before then gets them. By default dynamic members leave, and static ones do not. A commit that fails is logged.
+        Errors of a rebalance listener are raised. Raises IllegalStateError in another event loop.
 
         The end of an `async with` block closes, too. If a loop over the consumer was left by `break` or an exception, the last commit
-        leaves out the record that it was given last, so that the group gets it again. Then interceptors and deserializers that have a
-        close() are closed; exceptions of theirs are logged.
+        leaves out the last record that the loop got, so that the group gets it again. In any case, interceptors and deserializers that have
+        a close() are closed at the end; exceptions of theirs are logged.
         """
         if unknown:
             raise unknown_keyword(self.close, unknown)

@@ -211,7 +211,8 @@ class Stalls:
         return fault
 
     def _grace_ms(self, *, last_word: bool) -> int:
-        """Return how long, in ms, a partition may be missing: it may still be created, or the group may revoke it.
+        """Return how long, in ms, a partition may be missing. In a group there is no limit (NEVER_MS), because the group may revoke the
+        partition; with assign() it is a short time, in which the partition may still be created.
 
         last_word: whether poll() is about to return no records.
         """

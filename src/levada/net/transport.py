@@ -1,7 +1,7 @@
 """The transport of a connection: plaintext TCP here; net/tls has the same interface. As Java's TransportLayer.
 
-Client and broker use the same transports. Reads, writes and the handshake never wait: None or 0 mean "not now", zero bytes read mean the
-end of the stream, and failures are OSErrors.
+Client and broker use the same transports. Reads, writes and the handshake never wait. A read returns None if no bytes have arrived, and 0
+at the end of the stream. A write returns 0 if nothing can be written now. Failures are OSErrors.
 """
 
 from __future__ import annotations

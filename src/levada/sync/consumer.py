@@ -251,10 +251,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         Errors that waiting does not help against are raised: a topic that may not be read; a partition of assign() that does not exist and
         is not created; an address at which no Kafka broker answers; a group that does not accept the consumer. Damaged data
-        (CorruptRecordError) and records that do not deserialize (RecordDeserializationError; DeadLetterError if they cannot be written to
-        the dead-letter topic) are raised after the records before them were returned, and again until seek() moves past them. With
-        auto.offset.reset=none, positions that are missing or not valid raise NoOffsetForPartitionError, OffsetOutOfRangeError,
-        LogTruncationError or TopicRecreatedError.
+        (CorruptRecordError) and records that do not deserialize (RecordDeserializationError) are raised after the records before them were
+        returned, and again until seek() moves past them. With a dead-letter topic, DeadLetterError is raised instead if the record cannot
+        be written there; the next poll() tries to write it again. With auto.offset.reset=none, positions that are missing or not valid
+        raise NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError or TopicRecreatedError.
 
         Also raises WakeupError, errors of a rebalance listener, and IllegalStateError if there is nothing to read or while acks() is open.
         """
@@ -561,13 +561,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def close(self, timeout: float | None = None, *, leave_group: bool | None = None, **unknown: Never) -> None:
         """Stop reading, leave the group and close the connections; with enable.auto.commit, commit before. Idempotent.
 
-        timeout: seconds for the last commit, earlier commits and leaving, by default 30. leave_group: False keeps the partitions for a
-        consumer that comes back within session.timeout.ms, True makes a static member leave, too (KIP-1092); by default all members but
-        static ones leave. A commit that fails is logged. Errors of a rebalance listener are raised.
+        timeout: seconds for the last commit, earlier commits and leaving, by default 30. leave_group (KIP-1092): True leaves the group,
+        also as a static member. False does not leave: the group keeps the partitions until the member's session ends; only a static member
+        that comes back before then gets them. By default dynamic members leave, and static ones do not. A commit that fails is logged.
+        Errors of a rebalance listener are raised.
 
         The end of a `with` block closes, too. If a loop over the consumer was left by `break` or an exception, the last commit leaves out
-        the record that it was given last, so that the group gets it again. Then interceptors and deserializers that have a close() are
-        closed; exceptions of theirs are logged.
+        the last record that the loop got, so that the group gets it again. In any case, interceptors and deserializers that have a close()
+        are closed at the end; exceptions of theirs are logged.
         """
         if unknown:
             raise unknown_keyword(self.close, unknown)

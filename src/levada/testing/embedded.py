@@ -174,7 +174,7 @@ class EmbeddedKafka:
     def client_settings(self) -> dict[str, Any]:
         """The settings of a client that connects to the first listener, as in `KafkaProducer(**kafka.client_settings)`.
 
-        Raises RuntimeError before start().
+        They contain no login: for a listener with SASL use settings_for(). Raises RuntimeError before start().
         """
         return self.settings_at(None)
 

@@ -27,8 +27,8 @@ def list_offsets(
 
     specs: for each partition, an OffsetSpec or its name, such as "latest"; or a time (an aware datetime or milliseconds since the epoch) to
     find the first record at or after that time. isolation_level: with "read_committed", "latest" is the last stable offset. The timestamp
-    in the result is -1 if the spec is the beginning or the end of the log. Raises UnknownTopicOrPartitionError, and UnsupportedVersionError
-    on brokers before 0.10.1, for "read_committed" before 0.11, or that do not support a spec.
+    in the result is -1 if the spec is the beginning or the end of the log. Raises UnknownTopicOrPartitionError. Raises
+    UnsupportedVersionError if a broker is too old: all calls need 0.10.1, "read_committed" needs 0.11, and some specs need a newer release.
     """
     wanted = {arguments.topic_partition(tp): admin_arguments.offset_spec(tp, spec) for tp, spec in specs.items()}
     level = admin_arguments.isolation_level(isolation_level)

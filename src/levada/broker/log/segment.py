@@ -17,7 +17,10 @@ from levada.record.batch import RecordBatch
 
 
 class Segment:
-    """A part of a replica's log: batches from base_offset on, in a buffer of fixed size."""
+    """A part of a replica's log: batches from base_offset on, in a buffer of fixed size.
+
+    A closed segment that has a file has no buffer; its batches are read from the file.
+    """
 
     __slots__ = ("_buffer", "_ends", "_newest", "_next_offsets", "base_offset", "base_position", "file", "size_bytes")
 

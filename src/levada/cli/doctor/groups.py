@@ -36,7 +36,8 @@ class Seen(NamedTuple):
     """A group that was described twice.
 
     states: at the first and at the second look, a moment later. idle_members: the number of members without a partition. lags: the lag of
-    each partition. delays: the partitions of a group with members in which records wait for long.
+    each partition. delays: the partitions in which records wait for long; empty for a group without members, a share group and a group of
+    Spark.
     """
 
     group: str

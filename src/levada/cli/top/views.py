@@ -1,4 +1,4 @@
-"""The tables of `levada top`, by the place where its user is. Nothing here does I/O."""
+"""The tables that `levada top` shows: one for each place, such as the list of groups or one partition. Nothing here does I/O."""
 
 from __future__ import annotations
 

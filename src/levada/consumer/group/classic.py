@@ -139,7 +139,8 @@ class ClassicMember:
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The group metadata for commits; only the group id without a subscription, and without a generation before the first one.
+        """The group metadata for commits. Without a subscription it is only the group id. Until the member has joined for the first time,
+        it has no generation.
 
         As in Java, a member that has lost its membership keeps its last generation until it gets a new one. Without a generation, a
         coordinator would accept the offsets of a transaction even for partitions that other members own by now.

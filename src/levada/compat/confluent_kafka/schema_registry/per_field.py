@@ -90,8 +90,10 @@ class PerFieldSerializer(Serializer):
 
 
 class ByIdDeserializer(Deserializer):
-    """A deserializer over one of levada's. read: levada's. from_dict: the program's function that converts its result, None for no
-    conversion. settings: from deserializer_settings().
+    """Deserializes with a deserializer of levada, by the schema id in the data or in a header.
+
+    read: levada's deserializer, called with the data and the header with the id, or None. from_dict: the program's function that converts
+    the result; None for no conversion. settings: from deserializer_settings().
     """
 
     def __init__(self, read: Callable[[bytes, bytes | None], Any], from_dict: Callable[..., Any] | None, settings: Settings) -> None:

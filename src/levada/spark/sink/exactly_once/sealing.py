@@ -108,7 +108,7 @@ class Sealing:
         self._rows = NO_ROWS
 
     def add(self, topic: str, records: pa.RecordBatch, digested: pa.RecordBatch) -> None:
-        """Add rows. digested: the same rows without the partitions that the sink has chosen, for the digest."""
+        """Add rows. digested: the same rows as they were given, before the sink chose partitions for them; the digest is made of these."""
         self._rows += Rows(records.num_rows, self._digest(digested, topic))
         if self._slot is not None:
             self._slot.send(topic, records)
