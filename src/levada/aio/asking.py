@@ -63,7 +63,8 @@ class Asking:
     def _end(self, serializer: AsksRegistry, question: asyncio.Future[Convert]) -> None:
         del self._questions[serializer]
         if not question.cancelled():
-            question.exception()  # If all tasks that waited were cancelled, asyncio would log that nobody has looked at it.
+            # asyncio logs an exception that was never retrieved. All tasks that waited may have been cancelled.
+            question.exception()
 
 
 def _raising(error: Exception) -> Serializer:

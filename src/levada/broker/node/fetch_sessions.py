@@ -25,7 +25,6 @@ MAX_ID = MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 USES_TOPIC_IDS = 13
 _NOTHING_TOLD = -1
-NO_REPLICA = -1
 
 
 class RequestedPartition(NamedTuple):
@@ -59,8 +58,8 @@ class _Cached:
         start offset than was sent before.
         """
         known = (self.high_watermark, self.log_start_offset)
-        is_known = data.error_code == ErrorCode.NONE and known == (data.high_watermark, data.log_start_offset)
-        return bool(data.records) or data.preferred_read_replica != NO_REPLICA or not is_known
+        has_content = bool(data.records) or data.error_code != ErrorCode.NONE or data.preferred_read_replica >= 0
+        return has_content or known != (data.high_watermark, data.log_start_offset)
 
     def tell(self, data: PartitionData) -> None:
         """Remember the values that are sent to the client. After an error, the next answer for the partition is sent even if nothing has

@@ -56,8 +56,8 @@ def reordered(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def inconsistent(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K4: find offsets at which two sources have different values, values in the log that nobody sent, and records in another place than
-    the one to which they were sent, or at which they were acknowledged.
+    """K4: find three faults. Two sources have different values at one offset. The log has a value that was never sent. A record is not
+    where it was sent to, or not where it was acknowledged.
     """
     said: dict[tuple[TopicPartition, int], dict[int, str]] = defaultdict(dict)
     for who, found in _sources(ledger, reads):
