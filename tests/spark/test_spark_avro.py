@@ -334,9 +334,12 @@ def test_a_registry_that_does_not_answer_fails_the_task(server: EmbeddedRegistry
         ({"basic.auth.user.info": "u:p"}, "unknown option 'basic.auth.user.info'; did you mean 'schema.registry.basic.auth.user.info'"),
         (
             {"value.format": "json", "value.schema": "a int"},
-            r"option 'schema.registry.*' has no effect here: a registry is asked only for confluent-avro;",
+            r"option 'schema.registry.*' has no effect here: a registry is asked only for json-schema and confluent-avro;",
         ),
-        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format'=json or csv, but the format is confluent-avro"),
+        (
+            {"value.schema": "a int"},
+            "option 'value.schema' is for the option 'value.format'=json or json-schema or csv, but the format is confluent-avro",
+        ),
     ],
 )
 def test_mistakes_about_a_registry_are_said(server: EmbeddedRegistry, client: Any, given: Any, text: str) -> None:

@@ -364,14 +364,17 @@ class TestRegistry:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"value.format": "csv"}, "option 'value.format': expected binary or json or avro or confluent-avro or protobuf or .*, got 'csv'"),
+        (
+            {"value.format": "csv"},
+            "option 'value.format': expected binary or json or json-schema or avro or confluent-avro or protobuf or .*, got 'csv'",
+        ),
         (
             {"value.avro.schema": "{}"},
             "option 'value.avro.schema' is for the option 'value.format'=avro or confluent-avro, but the format is binary",
         ),
         (
             {"schema.registry.url": "http://h"},
-            r"option 'schema.registry.url' has no effect here: a registry is asked only for confluent-avro and confluent-protobuf",
+            r"option 'schema.registry.url' has no effect here: a registry is asked only for json-schema and .* and confluent-protobuf",
         ),
         ({"value.schema": "n int"}, "option 'value.schema' belongs to a levada source"),
     ],

@@ -95,7 +95,10 @@ def test_the_schema_has_the_types() -> None:
     ("given", "text"),
     [
         ({"value.format": "json"}, "option 'value.format'=json needs the option 'value.schema', such as 'id long"),
-        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format'=json or csv, but the format is binary"),
+        (
+            {"value.schema": "a int"},
+            "option 'value.schema' is for the option 'value.format'=json or json-schema or csv, but the format is binary",
+        ),
         ({"value.format": "yaml"}, "option 'value.format': expected binary or json or .*, got 'yaml'"),
         ({**JSON, "mode": "strict"}, "option 'mode': expected permissive or dropmalformed or failfast, got 'strict'"),
         ({"mode": "failfast"}, "option 'mode' is for the options 'value.format' and 'key.format'"),

@@ -122,6 +122,19 @@ def _fields(given: SideOptions, example: str) -> pa.Schema:
     return arrow_schema(parse_schema(given.required("schema", example), given.name("schema")))
 
 
+def _json_schema(given: SideOptions) -> Format:
+    from levada.formats.json_schema import JsonSchemaFormat
+
+    settings = registry_settings(given)
+    if given.get("schema") is None:
+        return JsonSchemaFormat(settings, subject(given), given.name("subject"))
+    if given.get("subject") is not None:
+        raise ConfigError(
+            f"options '{given.name('schema')}' and '{given.name('subject')}' exclude each other: both name the reader's schema"
+        )
+    return JsonSchemaFormat(settings, None, given.name("schema"), _fields(given, _SCHEMA_EXAMPLE))
+
+
 def _csv(given: SideOptions) -> Format:
     from levada.formats.csv import DEFAULT_SEPARATOR, csv_format
 
@@ -244,6 +257,7 @@ def _base64(text: str) -> bytes:
 
 READ: Mapping[str, Reading] = {
     "json": Reading(_json, ("schema",)),
+    "json-schema": Reading(_json_schema, ("schema", "subject")),
     "string": Reading(_string, ()),
     "csv": Reading(_csv, ("schema", "csv.sep")),
     "avro": Reading(_avro, ("avro.schema",)),
@@ -261,7 +275,7 @@ def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...
 
     topics: the topics of the query; empty if a pattern chooses them. taken: the names that an added column cannot have.
     """
-    chosen = chosen_formats(own, topics, _SUFFIXES, asking=("confluent-avro",))
+    chosen = chosen_formats(own, topics, _SUFFIXES, asking=("json-schema", "confluent-avro"))
     if not chosen and (unused := [name for name in _OF_ALL if name in own]):
         raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
     raw = {side: column for side, given in chosen.items() if (column := given.get(_RAW)) is not None}

@@ -16,8 +16,10 @@ from levada.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-ReadFormat: TypeAlias = Literal["binary", "json", "string", "csv", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
-WriteFormat: TypeAlias = Literal["binary", "json", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
+ReadFormat: TypeAlias = Literal[
+    "binary", "json", "json-schema", "string", "csv", "avro", "confluent-avro", "protobuf", "confluent-protobuf"
+]
+WriteFormat: TypeAlias = Literal["binary", "json", "json-schema", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
 Partition: TypeAlias = int | str
 """A partition's number, as an int or as text. JSON has only text for keys."""
 Offsets: TypeAlias = Mapping[str, Mapping[Partition, int]]
@@ -140,6 +142,10 @@ class WriteOptions(EitherOptions, total=False):
     """The format in which the column key is written. Default: binary, keys are written unchanged."""
     value_format: WriteFormat
     """The format in which the column value is written. Default: binary, values are written unchanged."""
+    key_json_schema: str
+    """The JSON Schema of keys, as text. Default: the latest one of the subject."""
+    value_json_schema: str
+    """The JSON Schema of values, as text. Default: the latest one of the subject."""
     topic: str
     """The topic to write to; takes precedence over a column topic."""
     delivery: Literal["at-least-once", "exactly-once"]

@@ -40,6 +40,14 @@ def _json(given: SideOptions) -> WriteFormat:
     return JsonWriter()
 
 
+def _json_schema(given: SideOptions) -> WriteFormat:
+    from levada.formats.json_schema import JsonSchemaWriter
+
+    text = given.get("json.schema")
+    option = given.name("subject" if text is None else "json.schema")
+    return JsonSchemaWriter(_client_settings(given), subject(given), option, text, _registers(given))
+
+
 def _avro(given: SideOptions) -> WriteFormat:
     from levada.formats.avro_writing import AvroWriter
 
@@ -81,6 +89,7 @@ def _confluent_avro(given: SideOptions) -> WriteFormat:
 
 WRITE: Mapping[str, Writing] = {
     "json": Writing(_json, ()),
+    "json-schema": Writing(_json_schema, ("json.schema", "subject")),
     "avro": Writing(_avro, ("avro.schema",)),
     "confluent-avro": Writing(_confluent_avro, ("avro.schema", "subject")),
     "protobuf": Writing(_protobuf, PROTOBUF_SUFFIXES),
@@ -95,5 +104,7 @@ def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, WriteFo
 
     topic: the option topic; None if each row names its topic.
     """
-    chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES, asking=("confluent-avro", "confluent-protobuf"))
+    chosen = chosen_formats(
+        own, () if topic is None else (topic,), _SUFFIXES, asking=("json-schema", "confluent-avro", "confluent-protobuf")
+    )
     return {side: WRITE[given.format].make(given) for side, given in chosen.items()}
