@@ -31,6 +31,7 @@ CONSTRAINTS: Final = ROOT / "constraints.txt"
 BUILD_TOOLS: Final = ("setuptools", "wheel", "Cython")
 # A wheel must need no more than the oldest processor with 64 bits. Newer ones authenticate pointers, which takes qemu ten times as long.
 OLDEST_CPU: Final = "cortex-a53"
+WITHOUT_WHEELS: Final = "3.13t"  # Of the packages that levada depends on, only crc32c has wheels for it.
 VERSION: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 
 
@@ -261,8 +262,8 @@ def try_wheel(tools: Path, wheel: Path, version: str, target: Platform, scratch:
     wheels_only = ("--only-binary", ":all:")
     if python.emulator:
         pip(tools, *for_machine(python, folder, target.machine), *wheels_only, wheel, env=bare)
-    elif version == "3.13t":
-        # zstandard and cramjam have no wheels for 3.13t, where versions of cramjam after 2.11 cannot be compiled.
+    elif version == WITHOUT_WHEELS:
+        # Versions of cramjam after 2.11 cannot be compiled there.
         pip(tools, "cramjam<2.12", wheel, into=inside, env=clean, pinned=False)
     else:
         pip(tools, *wheels_only, wheel, into=inside, env=bare)
@@ -273,7 +274,7 @@ def try_wheel(tools: Path, wheel: Path, version: str, target: Platform, scratch:
     else:
         use(python, inside, bare)
     used = perf_counter()
-    if not (python.emulator or version.endswith("t")):
+    if not python.emulator and version != WITHOUT_WHEELS:
         pip(tools, *wheels_only, f"{wheel}[arrow,testing]", into=inside, env=bare)
         use(python, inside, bare)
     return f"tried: installed in {installed - began:.1f} s, used in {used - installed:.1f} s"

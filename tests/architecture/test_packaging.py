@@ -25,8 +25,9 @@ def test_the_oldest_version_of_the_classifiers_is_the_one_that_pip_asks_for() ->
 
 
 def test_ci_builds_wheels_for_the_versions_of_the_classifiers() -> None:
-    built = PROJECT["tool"]["cibuildwheel"]["build"].split()
+    *built, free_threaded = PROJECT["tool"]["cibuildwheel"]["build"].split()
     assert built == [f"cp{version.replace('.', '')}-*" for version in VERSIONS]
+    assert free_threaded == f"cp{VERSIONS[-1].replace('.', '')}t-*"
     assert not re.search(r"CIBW_|python-version", WORKFLOW_FILE), "cibuildwheel reads pyproject.toml, and nothing else"
 
 

@@ -14,12 +14,16 @@ pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 pytest.importorskip("google.protobuf", reason="the extra protobuf is not installed")
 
 import pyarrow as pa
+from google.protobuf.internal import api_implementation
 
 from levada.formats.protobuf import ProtobufFormat
 from levada.formats.protobuf_columns import ProtobufDecoder, has_steps
 from levada.formats.protobuf_schema import MessageType
 from protobuf_columns import NAMES, class_named
 
+compiled_package = pytest.mark.skipif(
+    api_implementation.Type() == "python", reason="the package in Python takes a tag that is longer than needed for an unknown field"
+)
 Draw = Callable[[Any], Any]
 
 
@@ -185,18 +189,21 @@ def damaged(draw: Draw, name: str) -> bytes:
             return value[:at] + huge + value[at:]
 
 
+@compiled_package
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_rows_are_those_of_the_package(name: str, data: Any) -> None:
     check(name, data.draw(st.lists(st.none() | good(name) | wires(class_named(name).DESCRIPTOR), min_size=1, max_size=5)))
 
 
+@compiled_package
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_damaged_bytes_are_malformed_or_another_value(name: str, data: Any) -> None:
     check(name, data.draw(st.lists(damaged(name) | good(name), min_size=1, max_size=5)))
 
 
+@compiled_package
 @given(data=st.data())
 def test_a_header_is_read_alike(data: Any) -> None:
     name = data.draw(st.sampled_from(["every.New", "every.Outer"]))
