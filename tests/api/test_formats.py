@@ -168,9 +168,15 @@ class TestEachFormat:
         assert read(topic, value_format="json-schema", schema_registry_url=registry.url) == [whole, None, nothing]
         fields = pa.schema({"id": pa.int16()})
         assert read(topic, value_format="json-schema", value_schema=fields) == [{"id": 1}, None, {"id": None}]
-        put(text, topic=topic)
-        with pytest.raises(RecordDeserializationError, match=r"the value is not of Confluent's wire format: 93 bytes that begin with b'\{"):
+        put(text, head, head + b" ", head + b"null", b"", topic=topic)
+        with pytest.raises(
+            RecordDeserializationError, match=r"the value is not JSON in Confluent's wire format: 93 bytes that begin with b'\{"
+        ):
             read(topic, value_format="json-schema", value_schema=fields)
+        # What has a header but no data is no tombstone, so it is not null.
+        assert read(topic, value_format="json-schema", value_schema=fields, mode="DROPMALFORMED") == [{"id": 1}, None, {"id": None}]
+        with pytest.raises(RecordDeserializationError, match=r"not JSON in Confluent's wire format: 5 bytes that begin with b'\\x00"):
+            read(put(head), value_format="json-schema", value_schema=fields)
 
     def test_keys_and_values(self, put: Put, read: Any, kafka: EmbeddedKafka) -> None:
         topic = put((b"a", b'{"n":1}'), (None, None))

@@ -28,8 +28,8 @@ _TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timest
 class JsonSchemaFormat(Format):
     """JSON objects in Confluent's wire format. Fields are found by name, so the writer's schema is not needed.
 
-    schema: the fields to read; None until pinned() fetches the latest schema of the subject. option: the option that gives the subject, for
-    errors.
+    registry, subject: None if the schema is given. schema: the fields to read; None until pinned() fetches the subject's latest schema.
+    option: the option that gives subject or schema, for errors.
     """
 
     registry: Registry | None = field(repr=False)
@@ -47,7 +47,8 @@ class JsonSchemaFormat(Format):
         assert self.registry is not None and self.subject is not None
         latest = latest_version(self.registry, self.subject, self.option, JSON)
         refuse_rules_on_reading(latest.schema.rule_set, f"id {latest.schema_id}")
-        return replace(self, schema=arrow_schema(latest.schema.schema_str, f"subject '{self.subject}' version {latest.version}"))
+        origin, option = f"subject '{self.subject}' version {latest.version}", self.option.replace("subject", "schema")
+        return replace(self, schema=arrow_schema(latest.schema.schema_str, origin, option))
 
     @property
     def has_ids(self) -> bool:
@@ -81,13 +82,22 @@ class _BehindHeader:
         has_header = pc.and_(
             pc.greater_equal(pc.binary_length(values), HEADER_SIZE), pc.equal(pc.binary_slice(values, 0, 1), bytes([MAGIC]))
         )
-        texts = pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, LONGEST), _NO_OBJECT)
-        found = self._inner.decode(texts)
+        found = self._inner.decode(_texts(values, has_header))
+        # Blank text is null in plain JSON. Here it is a value that lost its data: a value that is null has no header.
+        is_blank = pc.and_(pc.is_null(found.rows), pc.is_valid(values))
+        if pc.any(is_blank).as_py():
+            has_header = pc.and_(has_header, pc.invert(is_blank))
+            found = self._inner.decode(_texts(values, has_header))
         if found.fault is None or has_header[found.fault.row].as_py():
             return DecodedRows(found.rows, found.malformed, found.fault)
         data = values[found.fault.row].as_py()
-        reason = f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}"
+        reason = f"not JSON in Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}"
         return DecodedRows(found.rows, found.malformed, RowFault(found.fault.row, reason))
+
+
+def _texts(values: pa.Array, has_header: pa.BooleanArray) -> pa.Array:
+    """Return what follows the headers, with malformed JSON in place of values without a header."""
+    return pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, LONGEST), _NO_OBJECT)
 
 
 @dataclass(frozen=True)
@@ -122,10 +132,11 @@ class JsonSchemaWriter(WriteFormat):
         return lambda array: pc.binary_join_element_wise(before, encode(array), pa.scalar(b"", pa.binary()))
 
 
-def arrow_schema(text: str, origin: str) -> pa.Schema:
-    """Return the Arrow schema for the objects of a JSON Schema. origin: where the schema comes from, for errors. Raises ConfigError.
+def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
+    """Return the Arrow schema for the objects of a JSON Schema. Raises ConfigError.
 
-    What has no type in Arrow, such as a choice between several types, is a string with the JSON text.
+    origin: where the schema comes from, for errors. option: the option that can give the fields instead, for errors. What has no type in
+    Arrow, such as a choice between several types, is a string with the JSON text.
     """
     try:
         document = json.loads(text)
@@ -133,7 +144,7 @@ def arrow_schema(text: str, origin: str) -> pa.Schema:
         raise ConfigError(f"{origin}: the JSON schema cannot be read: {fault}") from fault
     kind = _Types(document).of(document, ())
     if not pa.types.is_struct(kind):
-        raise ConfigError(f"{origin}: the JSON schema describes no object with properties; give an Arrow schema")
+        raise ConfigError(f"{origin}: the JSON schema describes no object with properties; give the fields with '{option}'")
     return pa.schema(list(kind))
 
 
