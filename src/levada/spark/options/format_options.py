@@ -125,14 +125,13 @@ def _fields(given: SideOptions, example: str) -> pa.Schema:
 def _json_schema(given: SideOptions) -> Format:
     from levada.formats.json_schema import JsonSchemaFormat
 
-    settings = registry_settings(given)
     if given.get("schema") is None:
-        return JsonSchemaFormat(settings, subject(given), given.name("subject"))
+        return JsonSchemaFormat(registry_settings(given), subject(given), given.name("subject"))
     if given.get("subject") is not None:
         raise ConfigError(
             f"options '{given.name('schema')}' and '{given.name('subject')}' exclude each other: both name the reader's schema"
         )
-    return JsonSchemaFormat(settings, None, given.name("schema"), _fields(given, _SCHEMA_EXAMPLE))
+    return JsonSchemaFormat(None, None, given.name("schema"), _fields(given, _SCHEMA_EXAMPLE))
 
 
 def _csv(given: SideOptions) -> Format:
