@@ -52,6 +52,13 @@ def recorder() -> Any:
     return Recorder()
 
 
+def test_settings_are_mappings(recorder: Any) -> None:
+    with pytest.raises(ConfigError, match=r"registry: expected a mapping of settings, such as {'schema\.registry\.url': \.\.\.}, got str"):
+        read_kafka(recorder, "a:1", subscribe="t", registry="http://user:password@host:8081")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="kafka: expected a mapping of settings"):
+        write_kafka(recorder, "a:1", topic="t", kafka="acks=all")  # type: ignore[call-overload]
+
+
 def test_a_keyword_is_the_options_name_with_an_underscore_for_each_dot(recorder: Any) -> None:
     read_kafka(recorder, "a:1", subscribe="t", fetchOffset_numRetries=5, kafka={"isolation_level": "read_committed"})
     assert recorder.told == {

@@ -117,6 +117,9 @@ def _check_sink(given: Mapping[str, str], frame: DataFrame, *, stream: bool) -> 
 def _options(
     bootstrap_servers: str | Sequence[str], kafka: Mapping[str, Any] | None, registry: Mapping[str, Any] | None, options: Mapping[str, Any]
 ) -> dict[str, str]:
+    for keyword, given, example in (("kafka", kafka, "client.id"), ("registry", registry, "schema.registry.url")):
+        if not isinstance(given, Mapping | None):
+            raise ConfigError(f"{keyword}: expected a mapping of settings, such as {{'{example}': ...}}, got {type(given).__name__}")
     settings = texts(kafka or {}, KAFKA)
     if BOOTSTRAP in settings:
         raise ConfigError("the brokers are given twice: leave bootstrap_servers out of 'kafka'")
