@@ -18,6 +18,7 @@ import pytest
 import levada as lv
 from levada import aio
 from levada.errors import ConfigError, Persisted, RecordDeserializationError, SerializationError
+from levada.formats.json_schema import arrow_schema
 from levada.registry import RegistryAnswerError, RegistryUnavailableError, Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 
@@ -605,3 +606,12 @@ class TestWriting:
                 producer.send_arrow(topic, pa.table({"e": ["A", "B"]}), value=["e"], value_format="avro", value_schema=schema)
             assert failed.value.persisted is Persisted.NO
         assert lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers).to_table().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "inner", ['{"type": "string", "format": ["date"]}', '{"type": [["null"]]}', '{"type": "array", "items": ' * 900 + "1" + "}" * 900]
+)
+def test_a_schema_that_no_one_can_follow_is_a_typed_error(inner: str) -> None:
+    text = f'{{"type": "object", "properties": {{"id": {inner}}}}}'
+    with pytest.raises(ConfigError, match=r"^subject 'orders-value' version 1: the JSON schema cannot be read: "):
+        arrow_schema(text, "subject 'orders-value' version 1", "value.schema")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from uuid import UUID
 
@@ -12,35 +13,59 @@ import pytest
 import levada as lv
 from levada.errors import ConfigError
 from levada.registry import JSONDeserializer, JSONSerializer, Schema, SchemaRegistryClient
-from levada.spark.options.options import source_options
+from levada.spark.options.options import sink_options, source_options
 from levada.spark.types import spark_type
 from levada.testing import EmbeddedRegistry
 
 ORDER = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}, "item": {"type": "string"}}})
+SOURCE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders", "value.format": "json-schema"}
+SINK = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders", "value.format": "json-schema"}
 
 
-def chosen(**given: str) -> Any:
-    options = source_options(
-        {"kafka.bootstrap.servers": "h:1", "subscribe": "orders", "value.format": "json-schema", **given}, streaming=False
-    )
-    return options.typed.pinned().formats["value"]
+def test_with_the_fields_given_no_registry_is_needed() -> None:
+    for given in ({}, {"schema.registry.url": "http://localhost:8081"}):
+        made = source_options({**SOURCE, "value.schema": "id long", **given}, streaming=False).typed.formats["value"].pinned()
+        assert made.kind.field(0).name == "id"
+        assert made.decoder().decode(pa.array([b'\0\0\0\0\x07{"id":1}'])).rows.to_pylist() == [{"id": 1}]
 
 
-def test_fields_that_are_given_need_no_registry() -> None:
-    form = chosen(**{"value.schema": "id short"})
-    assert form.decoder().decode(pa.array([b'\0\0\0\0\1{"id":1}'])).rows.to_pylist() == [{"id": 1}]
-    with pytest.raises(ConfigError, match=r"option 'value.format'=json-schema needs the option 'schema.registry.url', such as http"):
-        chosen()
-    with pytest.raises(ConfigError, match=r"options 'value.schema' and 'value.subject' exclude each other"):
-        chosen(**{"value.schema": "id short", "value.subject": "orders-value"})
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "option 'value.format'=json-schema needs the option 'schema.registry.url'"),
+        ({"value.format": "json_schema"}, "got 'json_schema'; did you mean 'json-schema'?"),
+        ({"value.schema": "id long", "value.subject": "orders-value"}, "'value.schema' and 'value.subject' exclude each other"),
+        (
+            {"value.schema": "id long", "schema.registry.url": "http://h", "schema.registry.cache.capcity": "1"},
+            "did you mean 'cache.capacity'",
+        ),
+        ({"value.json.schema": ORDER}, "option 'value.json.schema' belongs to a levada sink"),
+    ],
+)
+def test_mistakes_of_the_source_are_said(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        source_options({**SOURCE, **given}, streaming=False)
 
 
-def test_a_schema_without_fields_is_refused() -> None:
+def test_the_name_of_a_file_is_not_a_schema() -> None:
+    given = {**SINK, "schema.registry.url": "http://localhost:1", "value.json.schema": "/schemas/order.json"}
+    with pytest.raises(
+        ConfigError, match=r"'value\.json\.schema' takes the JSON text of a JSON Schema; what begins with '/schemas/order\.json'"
+    ):
+        sink_options(given)
+
+
+def test_what_to_do_without_a_usable_schema_is_said() -> None:
     with EmbeddedRegistry() as server, SchemaRegistryClient(schema_registry_url=server.url) as client:
+        given = {"schema.registry.url": server.url}
+        with pytest.raises(ConfigError, match=r"no subject 'orders-value'; .*, or give the schema to read with"):
+            source_options({**SOURCE, **given}, streaming=False).typed.formats["value"].pinned()
+        with pytest.raises(ConfigError, match=r"no subject 'orders-value'; .*, or give the schema to write"):
+            sink_options({**SINK, **given}).formats["value"].pinned()
         client.register_schema("orders-value", Schema('{"type": "object"}', "JSON"))
         text = "subject 'orders-value' version 1: the JSON schema describes no object with properties; give the fields with 'value.schema'"
         with pytest.raises(ConfigError, match=text):
-            chosen(**{"schema.registry.url": server.url})
+            source_options({**SOURCE, **given}, streaming=False).typed.formats["value"].pinned()
 
 
 @pytest.mark.spark

@@ -20,6 +20,7 @@ from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
 
 JSON = "JSON"
 _NO_OBJECT = b"?"
+_MOST_SHOWN = 60
 _PLAIN: Mapping[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 
@@ -115,6 +116,18 @@ class JsonSchemaWriter(WriteFormat):
     registers: bool
     schema_id: int = -1
 
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a schema that is not JSON, such as the name of a file."""
+        if self.schema is None:
+            return
+        try:
+            json.loads(self.schema)
+        except (ValueError, RecursionError) as fault:
+            raise ConfigError(
+                f"option '{self.option}' takes the JSON text of a JSON Schema; "
+                f"what begins with {self.schema[:_MOST_SHOWN]!r} is not JSON: {fault}"
+            ) from fault
+
     def pinned(self) -> Self:
         """See WriteFormat."""
         if self.schema is None:
@@ -140,9 +153,10 @@ def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
     """
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as fault:
+        kind = _Types(document).of(document, ())
+    except (ValueError, TypeError, RecursionError) as fault:
+        # TypeError: a keyword has a value of a wrong type, such as a list for "format". Not every registry refuses that.
         raise ConfigError(f"{origin}: the JSON schema cannot be read: {fault}") from fault
-    kind = _Types(document).of(document, ())
     if not pa.types.is_struct(kind):
         raise ConfigError(f"{origin}: the JSON schema describes no object with properties; give the fields with '{option}'")
     return pa.schema(list(kind))

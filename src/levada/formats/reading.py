@@ -128,7 +128,11 @@ def latest_version(registry: Registry, subject: str, option: str, schema_type: s
     try:
         latest = client_of(registry).get_version(subject, "latest")
     except RegistryNotFoundError as missing:
-        raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
+        use = "write" if writes else "read with"
+        raise ConfigError(
+            f"option '{option}': the registry has no subject '{subject}'; register a schema there, name another subject, "
+            f"or give the schema to {use}"
+        ) from missing
     if latest.schema.schema_type != schema_type:
         raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {schema_type}")
     if writes:

@@ -131,6 +131,9 @@ def _json_schema(given: SideOptions) -> Format:
         raise ConfigError(
             f"options '{given.name('schema')}' and '{given.name('subject')}' exclude each other: both name the reader's schema"
         )
+    if any(name.startswith(REGISTRY) for name in given.own):
+        # No registry is asked, but a misspelt setting is an error here, too.
+        registry_settings(given)
     return JsonSchemaFormat(None, None, given.name("schema"), _fields(given, _SCHEMA_EXAMPLE))
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from levada.base.text import did_you_mean
 from levada.config import ConsumerConfig, ProducerConfig
 from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
@@ -124,7 +125,7 @@ def choice(own: Mapping[str, str], name: str, words: Collection[str], default: s
     """
     word = own.get(name, default).strip().lower()
     if word not in words:
-        raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
+        raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}{did_you_mean(word, words)}")
     return word
 
 
