@@ -19,9 +19,8 @@ from levada.broker.disk.formats import (
     short_id,
     topic_id_in,
 )
-from levada.broker.disk.indexes import transaction_index
 from levada.broker.disk.recovery import finish_compaction, put_in_place, read_segment, remove_orphans, segments_in, tell_damage
-from levada.broker.disk.segments import CLEANED, LOG, SNAPSHOT, SWAP, TXN_INDEX, DiskSegment, file_name
+from levada.broker.disk.segments import CLEANED, LOG, SNAPSHOT, SWAP, TXN_INDEX, DiskSegment, file_name, transaction_index
 from levada.broker.log.log import PartitionLog
 from levada.broker.log.producer_state import AppendedBatch
 from levada.broker.log.segment import Segment
