@@ -15,10 +15,9 @@ from typing import Any, Protocol, TypeVar
 from levada import _pure
 from levada.base.flow import Flow
 from levada.client.driver_interface import Host
-from levada.client.engine import Engine
+from levada.client.engine import Engine, EngineSettings
 from levada.client.metadata.metadata_source import Brokers, Controllers
 from levada.client.network.api_versions import BrokerVersions
-from levada.client.settings import EngineSettings
 from levada.config import AdminConfig, ClientConfig, ProducerConfig
 from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError

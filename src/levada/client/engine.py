@@ -11,8 +11,9 @@ the lock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
@@ -20,14 +21,15 @@ from levada.base.clock import NEVER_MS, ExponentialBackoff, Now
 from levada.client.driver_interface import Deferred, DeferredLog, Ended, LoopTime
 from levada.client.failures import Failures
 from levada.client.metadata.metadata import Metadata
+from levada.client.metadata.metadata_source import MetadataSource
 from levada.client.metadata.metadata_updater import MetadataUpdater
+from levada.client.network.api_versions import BrokerVersions
 from levada.client.network.connection_states import ConnectionStates
 from levada.client.network.in_flight import InFlightRequests
 from levada.client.network.network_client import NetworkClient
 from levada.client.requests.coordinator_finder import CoordinatorFinder
 from levada.client.requests.destination import Destinations
 from levada.client.requests.flow_runner import FlowRunner
-from levada.client.settings import EngineSettings
 from levada.client.setup.flow import Setups
 from levada.logs import Log
 from levada.net.selectable import NetEvents, Selectable
@@ -54,6 +56,37 @@ class Holder(Protocol):
         ended: returns the error for a record or request; its argument names the call.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The settings of an Engine, which levada.api.engine_setup makes from the configuration.
+
+    Most fields are named after their options; times are in milliseconds.
+    """
+
+    bootstrap: Sequence[tuple[str, int]]
+    source: MetadataSource
+    client_id: str
+    request_timeout_ms: int
+    max_in_flight: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    metadata_max_idle_ms: int
+    connection_setup_timeout_ms: int
+    connection_setup_timeout_max_ms: int
+    allow_auto_create_topics: bool
+    rebootstrap: bool
+    rebootstrap_trigger_ms: int
+    bootstrap_wait: bool
+    security_protocol: str
+    proxy: str
+    """The proxy of all connections, for error messages; "" for none."""
+    fallback: BrokerVersions | None
+    """The API versions of broker.version.fallback; None where each broker is asked."""
 
 
 class Engine:

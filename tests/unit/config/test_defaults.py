@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from levada.api.engine_setup import settings_for_engine
-from levada.client.engine import Engine
+from levada.client.engine import Engine, EngineSettings
 from levada.client.metadata.metadata import Metadata
 from levada.client.metadata.metadata_updater import MetadataUpdater
 from levada.client.network.network_client import NetworkClient
-from levada.client.settings import EngineSettings
 from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
 from levada.consumer.fetch.fetch_cursor import ReadOptions
 from levada.consumer.fetch.fetch_request import FetchSettings
