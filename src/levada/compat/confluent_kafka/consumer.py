@@ -23,7 +23,6 @@ from levada import TopicPartition as Place
 from levada import errors as levada_errors
 from levada.compat.confluent_kafka.cluster import Cluster, ClusterMetadata
 from levada.compat.confluent_kafka.configuration import consumer_configuration, refused
-from levada.compat.confluent_kafka.ends import EndsOfPartitions
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, exception, raising_kafka_exceptions, to_kafka_error
 from levada.compat.confluent_kafka.events import ClientEvents, Events, client_id_of
 from levada.compat.confluent_kafka.message import (
@@ -42,7 +41,7 @@ from levada.compat.confluent_kafka.message import (
     to_commit,
 )
 from levada.compat.confluent_kafka.not_there import CONSUMER, lacks
-from levada.compat.confluent_kafka.offsets import Offsets, OffsetStore
+from levada.compat.confluent_kafka.offsets import EndsOfPartitions, Offsets, OffsetStore
 from levada.compat.confluent_kafka.turns import Turns
 
 RebalanceCallback = Callable[[Any, list[TopicPartition]], object]

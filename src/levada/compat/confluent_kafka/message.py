@@ -1,8 +1,9 @@
-"""Message and TopicPartition, and the numbers that stand for special offsets and timestamps."""
+"""Message, also before its delivery, and TopicPartition; and the numbers that stand for special offsets and timestamps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
 from typing import Any, TypeAlias
 
 from levada import types as levada_types
@@ -121,6 +122,56 @@ class Message:
 
     def __len__(self) -> int:
         return 0 if self._value is None else len(self._value)
+
+
+DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], object]
+
+
+class Outgoing:
+    """A message between produce() and its delivery report: the arguments of produce(), and when it was called."""
+
+    __slots__ = ("began_s", "callback", "headers", "key", "partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp: int | None,
+        headers: Headers | None,
+        callback: DeliveryCallback | None,
+    ) -> None:
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.partition = partition
+        self.timestamp = timestamp
+        self.headers = headers
+        self.callback = callback
+        self.began_s = monotonic()
+
+    @property
+    def size(self) -> int:
+        """The bytes of key and value, which queue.buffering.max.kbytes and message.max.bytes limit."""
+        return len(self.value or b"") + len(self.key or b"")
+
+    def age_s(self) -> float:
+        """Return the seconds since produce()."""
+        return monotonic() - self.began_s
+
+    def delivered(self, metadata: levada_types.RecordMetadata) -> Message:
+        """Return the message of the report of a delivery. Its offset is None if the broker did not tell it (acks=0)."""
+        offset = metadata.offset if metadata.offset >= 0 else None
+        return self._message(metadata.partition, offset, None, (TIMESTAMP_CREATE_TIME, metadata.timestamp))
+
+    def failed(self, error: KafkaError, partition: int | None) -> Message:
+        """Return the message of the report of a failure. partition: None if none was chosen."""
+        return self._message(partition, None, error, (TIMESTAMP_NOT_AVAILABLE, -1))
+
+    def _message(self, partition: int | None, offset: int | None, error: KafkaError | None, timestamp: tuple[int, int]) -> Message:
+        # As in confluent-kafka, delivery reports have no headers.
+        return Message(self.topic, partition, offset, self.key, self.value, None, error, timestamp, self.age_s(), None)
 
 
 class TopicPartition:

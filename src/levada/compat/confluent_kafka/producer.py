@@ -21,9 +21,17 @@ from levada.compat.confluent_kafka.cluster import Cluster, ClusterMetadata
 from levada.compat.confluent_kafka.configuration import producer_configuration, refused
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, exception, raising_kafka_exceptions, to_kafka_error
 from levada.compat.confluent_kafka.events import ClientEvents, Events, client_id_of
-from levada.compat.confluent_kafka.message import Headers, TopicPartition, checked_bytes, checked_headers, seconds, to_commit
+from levada.compat.confluent_kafka.message import (
+    DeliveryCallback,
+    Headers,
+    Outgoing,
+    TopicPartition,
+    checked_bytes,
+    checked_headers,
+    seconds,
+    to_commit,
+)
 from levada.compat.confluent_kafka.not_there import PRODUCER, lacks
-from levada.compat.confluent_kafka.outgoing import DeliveryCallback, Outgoing
 from levada.compat.confluent_kafka.partitioners import partitioner
 from levada.compat.confluent_kafka.waiting_topics import Hooks, WaitingTopics
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from levada.compat.confluent_kafka.error import KeySerializationError, ValueSerializationError
-from levada.compat.confluent_kafka.outgoing import DeliveryCallback
+from levada.compat.confluent_kafka.message import DeliveryCallback
 from levada.compat.confluent_kafka.producer import PARTITION_UA, Producer
 from levada.compat.confluent_kafka.serialization import MessageField, SerializationContext
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from levada import errors
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, to_kafka_error
-from levada.compat.confluent_kafka.outgoing import Outgoing
+from levada.compat.confluent_kafka.message import Outgoing
 
 _ROUND_S = 0.25
 """How long to wait for the metadata of one topic before that of the next one, in seconds."""
