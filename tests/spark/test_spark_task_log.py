@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from levada import KafkaAdmin
 from levada.spark import clients
 from levada.spark import task as spark_task
-from levada.spark.task_log import log_with_task, tell, with_task
+from levada.spark.task import log_with_task, tell, with_task
 from spark_sink import close_idle
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}

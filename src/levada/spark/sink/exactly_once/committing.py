@@ -34,8 +34,7 @@ from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin, reused_transactional_producer
 from levada.spark.sink.exactly_once.sealing import SealedRows
 from levada.spark.sink.exactly_once.settings import ExactlyOnce
-from levada.spark.task import begin_task
-from levada.spark.task_log import tell
+from levada.spark.task import begin_task, tell
 
 if TYPE_CHECKING:
     from levada import ArrowDelivery, KafkaProducer
