@@ -52,9 +52,9 @@ MAY_IMPORT = {
 }
 OF_THE_REGISTRY_FOR_FORMATS = {
     "levada.registry",
-    *(f"levada.registry.{module}" for module in ("avro_codec", "avro_defaults", "protobuf_codec", "rules", "wire_format")),
+    *(f"levada.registry.{module}" for module in ("avro_codec", "avro_defaults", "protobuf_codec", "schema", "wire_format")),
 }
-"""Its public names, and what knows no registry: values of Avro and Protobuf, defaults, rules of schemas, and what stands before values."""
+"""Its public names, and what knows no registry: values of Avro and Protobuf, defaults, schemas and rules, and what stands before values."""
 OF_THE_LIBRARY_FOR_THE_COMMAND_LINE = {
     "levada",
     "levada.registry",

@@ -31,7 +31,7 @@ from levada.formats.reading import (
 )
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
-from levada.registry.rules import refuse_rules_on_reading
+from levada.registry.schema import refuse_rules_on_reading
 from levada.registry.wire_format import HEADER_SIZE, SchemaKey, schema_id_of, told_key
 
 AVRO = "AVRO"

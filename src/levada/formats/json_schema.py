@@ -15,7 +15,7 @@ from levada.formats.json import JsonFormat, JsonWriter
 from levada.formats.reading import LONGEST, DecodedRows, Decoder, Format, Registry, RowFault, latest_version, with_short_ids
 from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
 from levada.registry import Schema
-from levada.registry.rules import refuse_rules_on_reading
+from levada.registry.schema import refuse_rules_on_reading
 from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
 
 JSON = "JSON"

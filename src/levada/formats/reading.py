@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from levada.errors import ConfigError
 from levada.registry import RegisteredSchema, RegistryNotFoundError, SchemaRegistryClient
-from levada.registry.rules import refuse_rules_on_writing
+from levada.registry.schema import refuse_rules_on_writing
 from levada.registry.wire_format import GUID_MAGIC, GUID_SIZE, HEADER_SIZE, header
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from levada.errors import ConfigError, SerializationError
 from levada.formats.reading import Registry, client_of
 from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
-from levada.registry.rules import refuse_rules_on_writing
+from levada.registry.schema import refuse_rules_on_writing
 
 Encode = Callable[[pa.Array], pa.Array]
 """Converts a column to a binary column. Null stays null. Raises SerializationError for a row that cannot be written."""

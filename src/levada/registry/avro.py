@@ -27,8 +27,7 @@ from levada.registry.avro_codec import (
 from levada.registry.avro_defaults import Defaults
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.objects import NO_MODEL, ObjectSerializer, PerSchema, T, model_of
-from levada.registry.rules import refuse_rules_on_reading
-from levada.registry.schema import AVRO, Schema
+from levada.registry.schema import AVRO, Schema, refuse_rules_on_reading
 from levada.registry.wire_format import SchemaKey, locate, told_key
 from levada.registry.writing import Frame, check_registry
 

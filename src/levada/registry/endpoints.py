@@ -13,8 +13,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from levada.registry.errors import RegistryProtocolError, answer_error
-from levada.registry.rules import LISTS
-from levada.registry.schema import AVRO, Compatibility, RegisteredSchema, Schema, SchemaReference
+from levada.registry.schema import AVRO, RULE_LISTS, Compatibility, RegisteredSchema, Schema, SchemaReference
 
 R = TypeVar("R")
 Query = Mapping[str, str | int | bool | list[str] | None]
@@ -139,7 +138,7 @@ def _object(value: Any) -> dict[str, Any] | None:
 def _rule_set(document: Any) -> dict[str, Any] | None:
     """Return the rules of an answer. Raises TypeError if rules that may have to run are not lists of objects."""
     rule_set = _object(document.get("ruleSet"))
-    for rules in [(rule_set or {}).get(name) or [] for name in LISTS]:
+    for rules in [(rule_set or {}).get(name) or [] for name in RULE_LISTS]:
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
             raise TypeError(f"expected a list of objects, got {rules!r}")
     return rule_set

@@ -15,8 +15,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import LONGEST_QUOTE
 from levada.registry.objects import NO_MODEL, ObjectSerializer, PerSchema, T, model_of
-from levada.registry.rules import refuse_rules_on_reading
-from levada.registry.schema import JSON, Schema
+from levada.registry.schema import JSON, Schema, refuse_rules_on_reading
 from levada.registry.wire_format import SchemaKey, locate, told_key
 from levada.registry.writing import Frame, check_registry
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from levada.base.asking import Convert, ReadsSchemaId
 from levada.errors import SerializationError
 from levada.registry.protobuf_codec import SERIALIZED, EncodeError, file_of, serialized
-from levada.registry.rules import refuse_rules_on_reading, refuse_rules_on_writing
-from levada.registry.schema import PROTOBUF
+from levada.registry.schema import PROTOBUF, refuse_rules_on_reading, refuse_rules_on_writing
 from levada.registry.wire_format import FIRST_MESSAGE, SchemaKey, header, locate_message, message_path, told_key
 
 try:

@@ -11,8 +11,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.endpoints import Registered
 from levada.registry.errors import RegistryNotFoundError
-from levada.registry.rules import refuse_rules_on_writing
-from levada.registry.schema import RegisteredSchema, Schema
+from levada.registry.schema import RegisteredSchema, Schema, refuse_rules_on_writing
 from levada.registry.wire_format import guid_header, header
 from levada.serialization import BytesWithHeaders
 
