@@ -1,7 +1,7 @@
 """Converts record batches to and from Arrow columns, and reads JSON values into Arrow columns.
 
 Names are imported at first use, because the modules for writing import pyarrow.compute, which takes long. The decoder needs it only for
-columns of text and for headers.
+columns of text, for headers, and to filter rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from levada._importing import import_undisturbed
 
 if TYPE_CHECKING:
     from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
-    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, schema, stream
+    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, rows_kept, schema, stream
     from levada.record.columnar.digest import rows_digest
     from levada.record.columnar.encoder import EncodedBatch, delivery_report, seal_rows
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
-    from levada.record.columnar.keeping import rows_kept
     from levada.record.columnar.rows import open_reader
     from levada.record.columnar.sorter import PartitionChoice, PartitionRows, RejectedRow, sort_columns
 
@@ -37,7 +36,7 @@ _HOME = {
     "places": "acquired",
     "reader": "decoder",
     "rows_digest": "digest",
-    "rows_kept": "keeping",
+    "rows_kept": "decoder",
     "schema": "decoder",
     "seal_rows": "encoder",
     "sort_columns": "sorter",
