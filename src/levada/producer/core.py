@@ -18,10 +18,9 @@ from levada.client.engine import Engine
 from levada.errors import KafkaError
 from levada.logs import UNASKED
 from levada.producer.append.buffer_pool import BufferPool
-from levada.producer.append.flushing import Flushing
 from levada.producer.append.partitioning import Partitioning
 from levada.producer.append.producer_batch import Final, ProducerBatch
-from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.append.record_accumulator import Flushing, RecordAccumulator
 from levada.producer.append.slow_path import Appending
 from levada.producer.counters import ProducerCounters
 from levada.producer.delivery.delivery import Waiter
@@ -181,7 +180,7 @@ class ProducerCore:
 
     def flushing(self) -> Flushing:
         """Return an object that waits until all records that were appended so far are acknowledged or have failed."""
-        return Flushing(self.accumulator, self.failed_sends)
+        return Flushing(self.accumulator, self.failed_sends.promises)
 
     def finish(self) -> Flow[None]:
         """Call end_transaction(), then wait until all records are acknowledged or have failed. Raises as end_transaction() does."""

@@ -11,9 +11,11 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from levada.base.clock import NEVER_MS, Clock
+from levada.base.flow import Flow, Wait
+from levada.base.promise import Promise
 from levada.client.driver_interface import Ended, closed
 from levada.client.metadata.snapshot import ClusterSnapshot
 from levada.errors import KafkaError, RecordTooLargeError, not_written
@@ -611,3 +613,42 @@ class RecordAccumulator:
         if batch not in self.unsettled:
             charged, batch.charged = batch.charged, 0
             self.pool.release(charged)
+
+
+class Flushing:
+    """One flush() call: waits for records, and counts those that are not done if the wait is interrupted. Used under the engine's lock.
+
+    It waits only for records that were appended before this object was made. failed_sends: the promises of the records that failed before
+    they were in a batch, and whose callbacks have not run.
+    """
+
+    def __init__(self, accumulator: RecordAccumulator, failed_sends: list[Promise[Any]]) -> None:
+        self._accumulator = accumulator
+        accumulator.adopt()
+        # Count now: an open batch may get more records until it is drained.
+        self._counts = {batch: batch.unsettled_count for batch in (*accumulator.unsettled, *accumulator.incomplete)}
+        self._failed_sends = failed_sends
+
+    def run(self) -> Flow[None]:
+        """Return when all records are acknowledged or have failed, and their callbacks have run. No batch waits for linger.ms meanwhile."""
+        self._accumulator.flushes += 1
+        try:
+            for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):
+                yield Wait(promise)
+        finally:
+            self._accumulator.flushes -= 1
+
+    @property
+    def remaining(self) -> int:
+        """How many records are not yet acknowledged or failed, or have a callback that has not run."""
+        waiting = sum(not promise.done for promise in self._failed_sends)
+        return waiting + sum(_remaining(batch, count) for batch, count in self._counts.items())
+
+
+def _remaining(batch: ProducerBatch, count: int) -> int:
+    """Return how many of the first `count` records of a batch are not done. For a split batch, return this for its parts."""
+    if batch.promise.done:
+        return 0
+    if batch.parts is None:
+        return count
+    return sum(_remaining(part, part.unsettled_count) for part in batch.parts[1])

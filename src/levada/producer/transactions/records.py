@@ -7,8 +7,7 @@ from typing import Protocol
 
 from levada.base.flow import Flow
 from levada.errors import KafkaError
-from levada.producer.append.flushing import Flushing
-from levada.producer.append.record_accumulator import RecordAccumulator
+from levada.producer.append.record_accumulator import Flushing, RecordAccumulator
 from levada.producer.delivery.failed_sends import FailedSends
 from levada.producer.send.failures import Failures
 from levada.producer.send.idempotence import Idempotence
@@ -84,7 +83,7 @@ class ProducerRecords:
 
     def deliver(self) -> Flow[None]:
         """Return when all records so far are acknowledged or have failed, and their callbacks have run."""
-        yield from Flushing(self._accumulator, self._failed_sends).run()
+        yield from Flushing(self._accumulator, self._failed_sends.promises).run()
 
     def drop_unsent(self, cause: KafkaError | None) -> None:
         """Fail the records that are not in flight. cause: the error of the transaction; None if the program aborts it."""
