@@ -20,8 +20,7 @@ import pytest
 from textual.pilot import Pilot
 
 import levada as lv
-from levada.cli.top.look import look_at
-from levada.cli.top.rates import Look
+from levada.cli.top.look import Look, look_at
 from levada.cli.top.screen import Top
 from levada.cli.top.views import view_of
 from levada.testing import EmbeddedKafka

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from levada import ClusterDescription, GroupState, GroupType, Node, PartitionInfo, TopicPartition
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.lag import LogEnds, Reader, lag_of
-from levada.cli.top.rates import Look
+from levada.cli.top.look import Look
 
 NODES = tuple(Node(number, f"kafka-{number}.example", 9092) for number in (1, 2, 3))
 TOPICS = ("orders", "payments", "clicks", "invoices", "page-views-of-the-shop-in-the-old-town", "audit", "refunds", "emails")

@@ -7,7 +7,8 @@ from levada.admin.transactions import TransactionDescription, TransactionState
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.hanging import hanging, opened_before
 from levada.cli.lag import LogEnds, Reader, lag_of, total
-from levada.cli.top.rates import Look, frame
+from levada.cli.top.look import Look
+from levada.cli.top.rates import frame
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = (Node(1, "a", 9092), Node(2, "b", 9092))

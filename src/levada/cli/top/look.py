@@ -1,16 +1,27 @@
-"""Takes the snapshots of a cluster."""
+"""A snapshot of a cluster, and the requests that take it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from levada import KafkaAdmin, KafkaError, OffsetAndTimestamp, OffsetSpec, TopicPartition
-from levada.cli.group_views import group_views
+from levada import ClusterDescription, KafkaAdmin, KafkaError, OffsetAndTimestamp, OffsetSpec, PartitionInfo, TopicPartition
+from levada.cli.group_views import GroupView, group_views
 from levada.cli.lag import LogEnds
-from levada.cli.top.rates import Look
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+
+
+class Look(NamedTuple):
+    """A snapshot of a cluster. taken_s: its time by a monotonic clock, in seconds. faults: errors of requests for parts of it."""
+
+    taken_s: float
+    cluster: ClusterDescription
+    partitions: tuple[PartitionInfo, ...]
+    ends: Mapping[TopicPartition, LogEnds]
+    groups: Mapping[str, GroupView]
+    faults: tuple[str, ...] = ()
 
 
 def look_at(admin: KafkaAdmin, *, internal: bool) -> Look:

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from levada import ClusterDescription, GroupState, PartitionInfo, TopicPartition
+from levada import GroupState, PartitionInfo, TopicPartition
 from levada.cli.group_views import GroupView
-from levada.cli.lag import LogEnds, total
-
-
-class Look(NamedTuple):
-    """A snapshot of a cluster. taken_s: its time by a monotonic clock, in seconds. faults: errors of requests for parts of it."""
-
-    taken_s: float
-    cluster: ClusterDescription
-    partitions: tuple[PartitionInfo, ...]
-    ends: Mapping[TopicPartition, LogEnds]
-    groups: Mapping[str, GroupView]
-    faults: tuple[str, ...] = ()
+from levada.cli.lag import total
+from levada.cli.top.look import Look
 
 
 class BrokerRow(NamedTuple):

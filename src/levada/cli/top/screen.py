@@ -19,7 +19,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from levada import KafkaError
 from levada.base.clock import SystemClock
 from levada.cli.text import in_one_line
-from levada.cli.top.rates import Look
+from levada.cli.top.look import Look
 from levada.cli.top.views import PLACES, Cell, Column, Line, Place, Seconds, Trend, View, Watched, health, view_of
 
 PATIENCE_S = 3.0

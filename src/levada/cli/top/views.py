@@ -11,7 +11,8 @@ from levada import PartitionInfo, TopicPartition
 from levada.cli.group_views import GroupView, MemberView
 from levada.cli.lag import LogEnds, PartitionLag
 from levada.cli.text import counted, named
-from levada.cli.top.rates import Frame, GroupRow, Look, frame, growth, progress
+from levada.cli.top.look import Look
+from levada.cli.top.rates import Frame, GroupRow, frame, growth, progress
 
 Place: TypeAlias = tuple[str, ...]
 """("topics",), ("topics", TOPIC), ("topics", TOPIC, PARTITION), ("groups",), ("groups", GROUP), ("groups", GROUP, MEMBER), ("brokers",),
