@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from levada.net.tls.context import ClientContext, TlsSettings
-from levada.net.tls.faults import closed_early, fault_of
+from levada.net.tls.errors import closed_early, fault_of
 from levada.net.transport import SHORT_BYTES, SocketLike, TransportLayer, plaintext
 
 READ_BYTES: Final = 1 << 18
