@@ -14,33 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from levada.formats.avro_conversion import fields_of, named, resolves
-from levada.formats.avro_reader import AvroReader, AvroSteps
+from levada.formats.avro_reader import STEP_KINDS, AvroReader, AvroSteps, Step
 from levada.formats.avro_schema import ParsedSchema, unit_of
-from levada.formats.avro_steps import (
-    ARRAY,
-    BYTES,
-    BYTES_N,
-    DECIMAL,
-    DECIMAL_N,
-    DEFAULT,
-    ENUM,
-    FLAG,
-    NULL,
-    PAIRS,
-    REAL_4,
-    REAL_8,
-    RECORD,
-    REFUSED,
-    SYMBOL,
-    UNION,
-    WHOLE,
-    Step,
-)
 from levada.formats.column_decoder import ColumnDecoder, table_of
-from levada.formats.column_plan import ColumnPlan
+from levada.formats.column_reader import ColumnPlan
 from levada.formats.reading import Decoder, MalformedError, SchemaLookupError
 from levada.registry.avro_codec import RECORDS, contains_itself, kind_of, write_value
 from levada.registry.avro_defaults import alternatives, default_of, logical_of
+
+NULL, FLAG, WHOLE, REAL_4, REAL_8, BYTES, BYTES_N, DECIMAL, DECIMAL_N, ENUM, UNION, RECORD, ARRAY, PAIRS, REFUSED, DEFAULT, SYMBOL = (
+    STEP_KINDS
+)
 
 _PROMOTED: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "long", "float", "double"),

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
 else:
     from levada import _pure as cython
 
-from levada.formats.avro_steps import STEP_KINDS, Step
-from levada.formats.column_plan import COLUMN_KINDS, ColumnPlan
+from levada.formats.column_reader import COLUMN_KINDS, ColumnPlan
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
@@ -35,11 +34,15 @@ else:
 
 COMPILED: bool = cython.compiled
 
-# Assigned again, so that they are C numbers in compiled code.
+STEP_KINDS = tuple(range(17))
+# C numbers in compiled code, so each module that uses them assigns them.
 NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP = COLUMN_KINDS
 NULL, FLAG, WHOLE, REAL_4, REAL_8, BYTES, BYTES_N, DECIMAL, DECIMAL_N, ENUM, UNION, RECORD, ARRAY, PAIRS, REFUSED, DEFAULT, SYMBOL = (
     STEP_KINDS
 )
+"""WHOLE: a number that is written as int or long. REFUSED: a branch that the reader's schema does not have. DEFAULT: a field that the
+writer's schema does not have. SYMBOL: one of the texts of an enumeration.
+"""
 HEADER_SIZE = 5
 DECIMAL_SIZE = 16
 MOST_INT, LEAST_INT = 2**31 - 1, -(2**31)
@@ -48,6 +51,23 @@ LITTLE = sys.byteorder == "little"
 # A number takes at most ten bytes.
 MOST_SHIFT = 63
 MALFORMED = -1
+
+
+class Step(NamedTuple):
+    """How a value is read. column: the index of the column that it belongs to; -1 for a field that the reader's schema does not have.
+
+    first, parts: its parts in the table, which stand next to each other. WHOLE multiplies by `size` and divides by `divisor`. BYTES_N and
+    DECIMAL_N have `size` bytes. SYMBOL: first and parts are the position and the size of its text in the constants; -1 for a symbol that
+    the reader's schema does not have. DEFAULT: first is the step that reads the value, which the constants have from `parts` to before
+    `size`. PAIRS: its parts are the key and the value.
+    """
+
+    kind: int
+    column: int = -1
+    first: int = 0
+    parts: int = 0
+    size: int = 1
+    divisor: int = 1
 
 
 if not cython.compiled:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from levada.formats.column_plan import BOOLEAN, DOUBLE, FIXED, FLOAT, INT, LIST, LONG, MAP, NOTHING, STRUCT, TEXT, ColumnPlan
-from levada.formats.column_reader import ColumnReader
+from levada.formats.column_reader import COLUMN_KINDS, ColumnPlan, ColumnReader
 from levada.formats.reading import Decoded, DecodedRows, Decoder, RowFault
+
+NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP = COLUMN_KINDS
 
 _MOST_OFFSET = 2**31 - 1
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], int], ...] = (

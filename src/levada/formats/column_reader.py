@@ -12,22 +12,35 @@ Compiled code touches no Python objects and runs without the interpreter lock. T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
 else:
     from levada import _pure as cython
 
-from levada.formats.column_plan import COLUMN_KINDS, ColumnPlan
-
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy, memset  # type: ignore[import-untyped]
 
-# Assigned again, so that they are C numbers in compiled code.
+COLUMN_KINDS = tuple(range(11))
+# C numbers in compiled code, so each module that uses them assigns them.
 NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP = COLUMN_KINDS
+"""INT, LONG: whole numbers, dates and times of 4 and 8 bytes. TEXT: also bytes. FIXED: values of `width` bytes. NOTHING: only nulls."""
 # The most keys of a map that are compared with each other.
 MOST_COMPARED = 64
+
+
+class ColumnPlan(NamedTuple):
+    """A column of the table. width: the bytes of a value, for columns of numbers and FIXED, else 0.
+
+    first, children: the index of the first column within it, and how many there are: one for each field, one for the elements, or two for
+    the keys and the values of MAP. They stand next to each other.
+    """
+
+    kind: int
+    width: int = 0
+    first: int = 0
+    children: int = 0
 
 
 if not cython.compiled:

@@ -15,31 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from levada.formats.column_decoder import ColumnDecoder, table_of
-from levada.formats.protobuf_reader import ProtobufReader
+from levada.formats.protobuf_reader import ABSENCES, STEP_KINDS, WIRE_TYPES, ProtobufReader, Step
 from levada.formats.protobuf_schema import ENUM, is_time, names_of
-from levada.formats.protobuf_steps import (
-    BYTES,
-    DELIMITED,
-    ENTRY,
-    FILLED,
-    FIXED_4,
-    FIXED_8,
-    FLAG,
-    GROUP,
-    MESSAGE,
-    NULLED,
-    NUMBER,
-    REFUSED,
-    REQUIRED,
-    SYMBOL,
-    TIME,
-    VARINT,
-    ZIGZAG,
-    Step,
-)
-from levada.formats.protobuf_steps import ENUM as OF_ENUM
 from levada.formats.reading import Decoder
 from levada.registry.protobuf_codec import MESSAGES, FieldDescriptor, entry_of, is_map, is_repeated, is_required
+
+NUMBER, ZIGZAG, FLAG, OF_ENUM, BYTES, MESSAGE, ENTRY, TIME, REFUSED, SYMBOL = STEP_KINDS
+NULLED, FILLED, REQUIRED = ABSENCES
+VARINT, FIXED_8, DELIMITED, GROUP, FIXED_4 = WIRE_TYPES
 
 _KINDS = {
     FieldDescriptor.TYPE_BOOL: (FLAG, VARINT),

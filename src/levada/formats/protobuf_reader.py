@@ -19,15 +19,14 @@ are. Compiled code touches no Python objects and runs without the interpreter lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
 else:
     from levada import _pure as cython
 
-from levada.formats.column_plan import COLUMN_KINDS, ColumnPlan
-from levada.formats.protobuf_steps import ABSENCES, FIXED_4, STEP_KINDS, WIRE_TYPES, Step
+from levada.formats.column_reader import COLUMN_KINDS, ColumnPlan
 
 # In compiled code it is imported by the .pxd file.
 if not cython.compiled:
@@ -35,12 +34,16 @@ if not cython.compiled:
 
 COMPILED: bool = cython.compiled
 
-# Assigned again, so that they are C numbers in compiled code.
+STEP_KINDS = tuple(range(10))
+ABSENCES = tuple(range(3))
+WIRE_TYPES = (0, 1, 2, 3, 5)
+# C numbers in compiled code, so each module that uses them assigns them.
 NOTHING, BOOLEAN, INT, LONG, FLOAT, DOUBLE, TEXT, FIXED, STRUCT, LIST, MAP = COLUMN_KINDS
 NUMBER, ZIGZAG, FLAG, ENUM, BYTES, MESSAGE, ENTRY, TIME, REFUSED, SYMBOL = STEP_KINDS
+"""NUMBER: also one of fixed size. ENTRY: a map's entry. TIME: a Timestamp or Duration. SYMBOL: a number of an enum."""
 NULLED, FILLED, REQUIRED = ABSENCES
-VARINT, FIXED_8, DELIMITED, GROUP = WIRE_TYPES
-WIRE_4 = FIXED_4
+"""What a singular field is that a message does not have: null, its default, or a reason to refuse the message."""
+VARINT, FIXED_8, DELIMITED, GROUP, FIXED_4 = WIRE_TYPES
 HEADER_SIZE = 5
 MALFORMED = -1
 # A number takes at most ten bytes, a tag or a size at most five.
@@ -52,6 +55,33 @@ MICROS = 1_000_000
 # Seconds whose microseconds fit 64 bits, with nanoseconds added.
 MOST_SECONDS = 2**63 // MICROS - 10
 MASK_32, MASK_64 = 2**32 - 1, 2**64 - 1
+
+
+class Step(NamedTuple):
+    """A field, or a message that is no field. wire: the wire type of its values.
+
+    column: the column with a row for each message around the field; -1 for a field without a column, because its message has no fields.
+    target: the column of its values; another one than `column` for a repeated field. first, parts: the fields of a message or entry, or the
+    symbols of an enum, by number; they stand next to each other. is_implicit: whether 0 counts as absent. is_extendable: whether a message
+    may have extensions. oneof: the index of the step that stands for its oneof; -1 without one. value: the bits of a number that is the
+    default of FILLED. at, size: the position of text in the constants, of such a default or of a symbol.
+    """
+
+    kind: int
+    number: int = 0
+    wire: int = VARINT
+    column: int = -1
+    target: int = -1
+    first: int = 0
+    parts: int = 0
+    is_repeated: bool = False
+    is_implicit: bool = False
+    is_extendable: bool = False
+    absence: int = NULLED
+    oneof: int = -1
+    value: int = 0
+    at: int = 0
+    size: int = 0
 
 
 if not cython.compiled:
@@ -325,7 +355,7 @@ class ProtobufReader(ColumnReader):
             size, at = self.small(source, at, end)
             if at < 0:
                 return MALFORMED
-        elif wire != FIXED_8 and wire != WIRE_4:
+        elif wire != FIXED_8 and wire != FIXED_4:
             return MALFORMED
         return at + size if size <= end - at else MALFORMED
 
