@@ -10,7 +10,7 @@ from levada.compat.confluent_kafka.schema_registry.schema_ids import (
     prefix_schema_id_serializer,
 )
 from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient, SchemaVersion
-from levada.compat.confluent_kafka.schema_registry.subjects import (
+from levada.compat.confluent_kafka.schema_registry.serializers import (
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
     topic_subject_name_strategy,

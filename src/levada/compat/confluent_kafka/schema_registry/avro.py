@@ -7,14 +7,14 @@ from typing import Any
 
 from levada import registry
 from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
-from levada.compat.confluent_kafka.schema_registry.per_field import (
+from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
+from levada.compat.confluent_kafka.schema_registry.serializers import (
     ByIdDeserializer,
     PerFieldSerializer,
     deserializer_settings,
     refuse_arguments,
     serializer_settings,
 )
-from levada.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
 from levada.registry import Schema
 
 

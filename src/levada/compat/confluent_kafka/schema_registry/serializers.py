@@ -1,5 +1,5 @@
-"""What serializers and deserializers share: the options of their conf, and one serializer of levada for each topic and field, because
-levada's serializers know their subject.
+"""What the serializers and deserializers of all formats share: the strategies for the names of subjects, the options of their conf, and one
+serializer of levada for each topic and field, because levada's serializers know their subject.
 """
 
 from __future__ import annotations
@@ -9,14 +9,35 @@ from typing import Any
 
 from levada.compat.confluent_kafka.schema_registry.error import raising_registry_errors
 from levada.compat.confluent_kafka.schema_registry.schema_ids import add_headers, id_header, levada_place, reads_headers
-from levada.compat.confluent_kafka.schema_registry.subjects import levada_strategy
-from levada.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
+from levada.compat.confluent_kafka.serialization import Deserializer, MessageField, SerializationContext, Serializer
 
 Settings = dict[str, Any]
+Strategy = Callable[[SerializationContext, str | None], str | None]
+"""Returns the name of a subject for a context and the name of a record."""
 
 _SERIALIZERS = ("auto.register.schemas", "normalize.schemas", "use.schema.id", "use.latest.version", "use.latest.with.metadata")
 ID_DESERIALIZER = "schema.id.deserializer"
+_STRATEGY_TYPES = {"TOPIC": "TopicName", "RECORD": "RecordName", "TOPIC_RECORD": "TopicRecordName", "ASSOCIATED": "TopicName"}
 _STRATEGY = ("subject.name.strategy", "subject.name.strategy.type", "subject.name.strategy.conf")
+
+
+def topic_subject_name_strategy(ctx: SerializationContext | None, record_name: str | None) -> str | None:
+    """Return <topic>-key or <topic>-value."""
+    if ctx is None:
+        raise ValueError("SerializationContext is required for topic_subject_name_strategy")
+    return f"{ctx.topic}-{ctx.field}"
+
+
+def topic_record_subject_name_strategy(ctx: SerializationContext | None, record_name: str | None) -> str | None:
+    """Return <topic>-<name of the record>; None without a name."""
+    if ctx is None:
+        raise ValueError("SerializationContext is required for topic_record_subject_name_strategy")
+    return None if record_name is None else f"{ctx.topic}-{record_name}"
+
+
+def record_subject_name_strategy(ctx: SerializationContext | None, record_name: str | None) -> str | None:
+    """Return the name of the record; None without a name."""
+    return record_name
 
 
 def serializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> tuple[Settings, Settings]:
@@ -31,8 +52,20 @@ def serializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) 
     settings = {name: value for name, value in given.items() if name in _SERIALIZERS and value is not None}
     refuse_rest(given, {*_SERIALIZERS})
     settings["schema.id.serializer"] = place
-    settings["subject.name.strategy"] = levada_strategy(strategy, kind)
+    settings["subject.name.strategy"] = _levada_strategy(strategy, kind)
     return settings, values
+
+
+def _levada_strategy(strategy: Strategy | None, kind: Any) -> Any:
+    """Return levada's subject.name.strategy. strategy: a function of the program, or None. kind: subject.name.strategy.type, or None for
+    TOPIC. Raises ValueError for another type.
+    """
+    if strategy is not None:
+        return lambda topic, field, record_name: strategy(SerializationContext(topic, MessageField(field)), record_name)
+    name = str(getattr(kind, "value", kind or "TOPIC")).upper()
+    if name not in _STRATEGY_TYPES:
+        raise ValueError(f"subject.name.strategy.type: expected one of {', '.join(_STRATEGY_TYPES)}, got {kind!r}")
+    return _STRATEGY_TYPES[name]
 
 
 def deserializer_settings(conf: Mapping[str, Any] | None, own: Mapping[str, Any]) -> Settings:
