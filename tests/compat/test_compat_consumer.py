@@ -26,6 +26,7 @@ from levada.compat.confluent_kafka import (
     TopicPartition,
     turns,
 )
+from levada.compat.confluent_kafka import commits as commits_module
 from levada.compat.confluent_kafka import consumer as consumer_module
 from levada.testing import EmbeddedKafka
 from signal_kit import Strike, struck
@@ -167,7 +168,7 @@ def test_on_commit_is_called_between_messages_that_were_fetched_together(
 
 @pytest.mark.parametrize("auto", [True, False])
 def test_close_ends_although_brokers_do_not_answer(kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatch, auto: bool) -> None:
-    monkeypatch.setattr(consumer_module, "_LEAVE_S", 0.5)
+    monkeypatch.setattr(commits_module, "LEAVE_S", 0.5)
     consumer = consumer_of(kafka, topic, enable_auto_commit=auto, session_timeout_ms=1_000, heartbeat_interval_ms=100)
     consumer.subscribe([topic])
     read(consumer, 1)

@@ -22,6 +22,7 @@ from levada import ConsumerGroupMetadata, ConsumerRecord, KafkaConsumer, OffsetA
 from levada import TopicPartition as Place
 from levada import errors as levada_errors
 from levada.compat.confluent_kafka.cluster import Cluster, ClusterMetadata
+from levada.compat.confluent_kafka.commits import Commits, offsets_of
 from levada.compat.confluent_kafka.configuration import consumer_configuration, refused
 from levada.compat.confluent_kafka.error import ErrorCodes, KafkaError, exception, raising_kafka_exceptions, to_kafka_error
 from levada.compat.confluent_kafka.events import ClientEvents, Events, client_id_of
@@ -38,10 +39,9 @@ from levada.compat.confluent_kafka.message import (
     place,
     places,
     seconds,
-    to_commit,
 )
 from levada.compat.confluent_kafka.not_there import CONSUMER, lacks
-from levada.compat.confluent_kafka.offsets import EndsOfPartitions, Offsets, OffsetStore
+from levada.compat.confluent_kafka.offsets import EndsOfPartitions, OffsetStore
 from levada.compat.confluent_kafka.turns import Turns
 
 RebalanceCallback = Callable[[Any, list[TopicPartition]], object]
@@ -49,10 +49,6 @@ RebalanceCallback = Callable[[Any, list[TopicPartition]], object]
 _STEP_S = 0.1
 _CALL_EVERY_S = 1.0
 _COMMITS_EVERY_S = 0.005
-_CLOSE_S = 20.0
-"""The most seconds that close() takes. Kubernetes gives a program 30 s in all to end."""
-_LEAVE_S = 5.0
-"""The most seconds that close() takes without offsets to commit, as librdkafka's."""
 _FOREVER_S = 10.0**8
 _RESETS = {
     **dict.fromkeys(("earliest", "smallest", "beginning"), OFFSET_BEGINNING),
@@ -80,6 +76,8 @@ class Consumer:
         self._records: deque[ConsumerRecord[bytes, bytes]] = deque()
         self._errors: deque[Message] = deque()
         self._store = OffsetStore()
+        session_s = int(settings.get("session.timeout.ms", 45_000)) / 1000
+        self._commits = Commits(self._client, self._store, self._events, own, session_s)
         self._ends = EndsOfPartitions(self._client) if own["enable.partition.eof"] else None
         self._assigned: dict[Place, int] = {}
         self._callbacks: dict[str, RebalanceCallback | None] = {}
@@ -88,11 +86,8 @@ class Consumer:
         self._subscribed = False
         self._unchecked: list[str] = []
         self._last_error = ""
-        self._called_s = self._committed_s = monotonic()
-        self._commits_under_way = 0
+        self._called_s = monotonic()
         self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
-        self._commit_s = min(int(settings.get("session.timeout.ms", 45_000)) / 1000, _CLOSE_S)
-        self._close_by_s: float | None = None
         self._closed = False
 
     # What is read
@@ -154,7 +149,7 @@ class Consumer:
             if self._subscribed:
                 self._choose(offsets, list(self._assigned) if self._rebalancing is None else self._rebalancing)
                 return
-            self._commit_before_leaving(list(self._assigned))
+            self._commits.commit_before_leaving(self._assigned)
             self._forget([tp for tp in self._assigned if tp not in offsets])
             self._assign(offsets)
 
@@ -265,10 +260,10 @@ class Consumer:
         """Commit automatically if it is time. Poll levada's consumer if no records or errors wait, or if its last poll is too long ago; add
         its records, its errors and the ends of partitions to what waits.
         """
-        self._auto_commit()
+        self._commits.commit_automatically()
         is_empty = not self._records and not self._errors
         now_s = monotonic()
-        if not is_empty and now_s - self._called_s < (_COMMITS_EVERY_S if self._commits_under_way else _CALL_EVERY_S):
+        if not is_empty and now_s - self._called_s < (_COMMITS_EVERY_S if self._commits.under_way else _CALL_EVERY_S):
             return
         self._called_s = now_s
         if not self._subscribed and not self._assigned:
@@ -374,30 +369,16 @@ class Consumer:
         waits = not older.pop("async", asynchronous)
         if older:
             raise TypeError(f"'{next(iter(older))}' is an invalid keyword argument for this function")
-        wanted = _offsets_of(message, offsets)
+        wanted = offsets_of(message, offsets)
         with self._call():
-            due = self._store.due() if wanted is None else wanted
-            if not due:
-                nothing = KafkaError(ErrorCodes._NO_OFFSET, "Commit failed: Local: No offset stored")
-                if waits:
-                    raise _raised(nothing)
-                self._tell_of_commit(nothing, {})
-                return None
-            if not waits:
-                self._commit_async(due)
-                return None
-            with raising_kafka_exceptions("Commit failed"):
-                self._client.commit(due, timeout=self._left_to_close_s())
-            self._store.committed(due)
-            listed: Mapping[Place, OffsetAndMetadata | None] = due if wanted is not None else {**dict.fromkeys(self._assigned), **due}
-            return from_committed(listed)
+            return self._commits.commit(wanted, self._assigned, waits=waits)
 
     def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
         """Store the offset after a message, or offsets, for the next commit. Raises KafkaException for a partition that is not assigned.
 
         Needs enable.auto.offset.store=false.
         """
-        wanted = _offsets_of(message, offsets)
+        wanted = offsets_of(message, offsets)
         if wanted is None:
             raise ValueError("expected either message or offsets")
         with self._call():
@@ -466,20 +447,19 @@ class Consumer:
     def close(self) -> None:
         """Commit what is stored if enable.auto.commit is set, leave the group, and close the connections. Runs callbacks.
 
-        If brokers do not answer, it ends after session.timeout.ms, or _CLOSE_S seconds if that is less; with nothing to commit after
-        _LEAVE_S seconds at most. Later calls raise RuntimeError.
+        If brokers do not answer, it ends after session.timeout.ms, or commits.CLOSE_S seconds if that is less; with nothing to commit
+        after commits.LEAVE_S seconds at most. Later calls raise RuntimeError.
         """
         with self._turns.turn():
             if self._closed:
                 return
-            limit_s = self._commit_s if self._due_automatically(list(self._assigned)) else min(self._commit_s, _LEAVE_S)
-            self._close_by_s = monotonic() + limit_s
+            self._commits.begin_close(self._assigned)
             try:
                 # For a subscribed consumer, _on_revoked() commits, after the callback.
                 if not self._subscribed:
-                    self._commit_before_leaving(list(self._assigned))
+                    self._commits.commit_before_leaving(self._assigned)
                 with raising_kafka_exceptions("Failed to close"):
-                    self._client.close(self._left_to_close_s())
+                    self._client.close(self._commits.left_to_close_s())
             finally:
                 self._closed = True
                 self._cluster.close()
@@ -501,7 +481,7 @@ class Consumer:
     def _on_revoked(self, partitions: list[Place]) -> None:
         try:
             self._tell("revoke", partitions)
-            self._commit_before_leaving(partitions)
+            self._commits.commit_before_leaving(partitions)
         finally:
             self._forget(partitions)
 
@@ -539,7 +519,7 @@ class Consumer:
         """
         if any(tp not in self._assigned for tp in offsets):
             raise exception(ErrorCodes._STATE, "The group has not assigned these partitions; call unsubscribe() before assign()")
-        self._commit_before_leaving([*offsets, *given])
+        self._commits.commit_before_leaving([*offsets, *given])
         self._store.forget(offsets)
         self._seek_all(offsets)
         self._leave_out([tp for tp in given if tp not in offsets and tp in self._assigned])
@@ -547,7 +527,7 @@ class Consumer:
     def _give_up(self, gone: list[Place]) -> None:
         if self._rebalancing is not None:
             return
-        self._commit_before_leaving(gone)
+        self._commits.commit_before_leaving(gone)
         if self._subscribed:
             self._leave_out(gone)
         else:
@@ -616,51 +596,6 @@ class Consumer:
         for tp in gone:
             self._assigned.pop(tp, None)
 
-    def _auto_commit(self) -> None:
-        now_s = monotonic()
-        if self._own["enable.auto.commit"] and now_s - self._committed_s >= self._own["auto.commit.interval.ms"] / 1000:
-            self._committed_s = now_s
-            due = self._store.due()
-            if due:
-                self._commit_async(due)
-
-    def _due_automatically(self, partitions: list[Place]) -> Offsets:
-        return self._store.due(partitions) if self._own["enable.auto.commit"] else {}
-
-    def _left_to_close_s(self) -> float | None:
-        """Return the seconds that are left for close(), also for commits of callbacks within it; None if it was not called."""
-        return None if self._close_by_s is None else max(self._close_by_s - monotonic(), 0)
-
-    def _commit_before_leaving(self, partitions: list[Place]) -> None:
-        """With enable.auto.commit, commit what is stored of partitions that are given up. Only on_commit gets an error."""
-        due = self._due_automatically(partitions)
-        if not due:
-            return
-        error: KafkaError | None = None
-        try:
-            self._client.commit(due, timeout=self._left_to_close_s())
-        except levada_errors.KafkaError as failed:
-            error = to_kafka_error(failed)
-        else:
-            self._store.committed(due)
-        self._tell_of_commit(error, due)
-
-    def _commit_async(self, offsets: Offsets) -> None:
-        def done(committed: Mapping[Place, OffsetAndMetadata], error: BaseException | None) -> None:
-            self._commits_under_way -= 1
-            if error is None:
-                self._store.committed(offsets)
-            self._tell_of_commit(None if error is None else to_kafka_error(error), offsets)
-
-        with raising_kafka_exceptions("Commit failed"):
-            self._client.commit_async(offsets, done)
-        self._commits_under_way += 1
-
-    def _tell_of_commit(self, error: KafkaError | None, offsets: Offsets) -> None:
-        callback = self._own["on.commit"]
-        if callback is not None:
-            self._events.add(lambda: callback(error, from_committed(offsets)))
-
     def _serve(self) -> None:
         self._events.serve()
         self._reports.serve(lambda: {"replyq": len(self._records)})
@@ -670,25 +605,6 @@ def _offsets(partitions: list[TopicPartition]) -> dict[Place, int]:
     if not isinstance(partitions, list):
         raise TypeError("expected list of TopicPartition")
     return {place(partition): checked_offset(partition) for partition in partitions}
-
-
-def _offsets_of(message: Message | None, offsets: list[TopicPartition] | None) -> Offsets | None:
-    """Return the offsets that commit() or store_offsets() is about; None if neither argument was given. Raises ValueError if both were, and
-    KafkaException for a message that is an error.
-    """
-    if message is not None and offsets is not None:
-        raise ValueError("message and offsets are mutually exclusive")
-    if offsets is not None:
-        return to_commit(offsets)
-    if message is None:
-        return None
-    if not isinstance(message, Message):
-        raise TypeError("expected Message")
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if message.error() is not None or topic is None or partition is None or offset is None:
-        raise exception(ErrorCodes._INVALID_ARG, "Cannot commit a message with an error")
-    epoch = message.leader_epoch()
-    return {Place(topic, partition): OffsetAndMetadata(offset + 1, -1 if epoch is None else epoch)}
 
 
 def _pattern(topics: list[str]) -> str:
@@ -715,7 +631,3 @@ def _error_message(tp: Place | None, error: KafkaError, offset: int | None = Non
 
 def _end_message(tp: Place, offset: int) -> Message:
     return _error_message(tp, KafkaError(ErrorCodes._PARTITION_EOF, f"reached end of partition at offset {offset}"), offset)
-
-
-def _raised(error: KafkaError) -> Exception:
-    return exception(error.code(), error.str())
