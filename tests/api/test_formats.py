@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import json
 import pickle
+import re
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ import levada as lv
 from levada import aio
 from levada.errors import ConfigError, Persisted, RecordDeserializationError, SerializationError
 from levada.formats.json_schema import arrow_schema
+from levada.formats.json_schema_writing import JsonSchemaWriter
 from levada.registry import RegistryAnswerError, RegistryUnavailableError, Schema, SchemaRegistryClient
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 
@@ -608,10 +610,86 @@ class TestWriting:
         assert lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers).to_table().num_rows == 0
 
 
+DEEP = 100_000
+
+
 @pytest.mark.parametrize(
-    "inner", ['{"type": "string", "format": ["date"]}', '{"type": [["null"]]}', '{"type": "array", "items": ' * 900 + "1" + "}" * 900]
+    "inner",
+    ['{"type": "string", "format": ["date"]}', '{"type": "array", "items": ' * DEEP + "1" + "}" * DEEP],
+    ids=["wrong type", "too deep"],
 )
 def test_a_schema_that_no_one_can_follow_is_a_typed_error(inner: str) -> None:
     text = f'{{"type": "object", "properties": {{"id": {inner}}}}}'
     with pytest.raises(ConfigError, match=r"^subject 'orders-value' version 1: the JSON schema cannot be read: "):
         arrow_schema(text, "subject 'orders-value' version 1", "value.schema")
+
+
+ANY = pa.struct([("id", pa.int64())])
+PLACE: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"], "additionalProperties": False}
+SHOP: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "at": {"type": ["null", "string"], "format": "date-time"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "place": {"oneOf": [{"type": "null"}, {"$ref": "#/definitions/place"}]},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "either": {"type": ["string", "integer"]},
+    },
+    "required": ["id"],
+    "definitions": {"place": PLACE},
+}
+
+
+def check_column(kind: Any, schema: Any = SHOP) -> None:
+    """Raise ConfigError if a column of this type does not fit the schema."""
+    JsonSchemaWriter(SchemaRegistryClient(schema_registry_url="http://h"), "s", "value_schema", json.dumps(schema), True).check("o", kind)
+
+
+def test_columns_that_fit_a_json_schema() -> None:
+    place = pa.struct([("x", pa.decimal128(9, 2))])
+    counts = pa.map_(pa.string(), pa.int8())
+    check_column(
+        pa.struct(
+            {
+                "id": pa.uint8(),
+                "at": pa.timestamp("us", "UTC"),
+                "tags": pa.list_(pa.string()),
+                "place": place,
+                "counts": counts,
+                "either": pa.float64(),
+                "more": ANY,
+            }
+        )
+    )
+    check_column(pa.struct([("id", pa.null()), ("counts", pa.struct([("a", pa.int64())]))]))
+    check_column(ANY, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"id": pa.string()}, "column 'o.id' is string, but the JSON schema has integer there; cast it"),
+        ({"at": pa.int64()}, "column 'o.at' is int64, but the JSON schema has string there; cast it"),
+        ({"tags": pa.list_(pa.int64())}, "column 'o.tags.element' is int64, but the JSON schema has string there; cast it"),
+        ({"place": pa.string()}, "column 'o.place' is string, but the JSON schema has object there; make it a struct, map or list first"),
+        ({"place": ANY}, "column 'o.place' has no field 'x', which the JSON schema requires"),
+        (
+            {"place": pa.struct([("x", pa.float32()), ("y", pa.float32())])},
+            "column 'o.place' has a field 'y', and the JSON schema allows only x",
+        ),
+        (
+            {"counts": pa.map_(pa.string(), pa.string())},
+            "column 'o.counts.value' is string, but the JSON schema has integer there; cast it",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_a_json_schema_are_named(more: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(text)}$"):
+        check_column(pa.struct({"id": pa.int64(), **more}))
+
+
+@pytest.mark.parametrize("wrong", [{"type": "object", "properties": 1}, {"type": "object", "required": [[]]}])
+def test_a_json_schema_that_no_one_can_follow_is_not_written(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^option 'value_schema': the JSON schema of 's' cannot be read: "):
+        check_column(ANY, wrong)

@@ -1,4 +1,4 @@
-"""JSON in Confluent's wire format, read by the JSON Schema of a registry or by an Arrow schema, and written with a schema's id."""
+"""JSON in Confluent's wire format, read by the JSON Schema of a registry or by an Arrow schema."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from levada.errors import ConfigError
-from levada.formats.json import JsonFormat, JsonWriter
+from levada.formats.json import JsonFormat
 from levada.formats.reading import LONGEST, DecodedRows, Decoder, Format, Registry, RowFault, latest_version, with_short_ids
-from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
-from levada.registry import Schema
 from levada.registry.schema import refuse_rules_on_reading
-from levada.registry.wire_format import HEADER_SIZE, MAGIC, header
+from levada.registry.wire_format import HEADER_SIZE, MAGIC
 
 JSON = "JSON"
 _NO_OBJECT = b"?"
-_MOST_SHOWN = 60
+_CHOICES = ("oneOf", "anyOf", "allOf")
 _PLAIN: Mapping[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 
@@ -101,50 +99,6 @@ def _texts(values: pa.Array, has_header: pa.BooleanArray) -> pa.Array:
     return pc.if_else(pc.fill_null(has_header, True), pc.binary_slice(values, HEADER_SIZE, LONGEST), _NO_OBJECT)
 
 
-@dataclass(frozen=True)
-class JsonSchemaWriter(WriteFormat):
-    """Writes a struct column as JSON objects after the id of a schema. Values are not checked against the schema.
-
-    schema: its text; None for the latest schema of the subject. registers: whether to register it, or only to look it up. option: the
-    option that gives schema or subject, for errors.
-    """
-
-    registry: Registry = field(repr=False)
-    subject: str
-    option: str
-    schema: str | None
-    registers: bool
-    schema_id: int = -1
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError for a schema that is not JSON, such as the name of a file."""
-        if self.schema is None:
-            return
-        try:
-            json.loads(self.schema)
-        except (ValueError, RecursionError) as fault:
-            raise ConfigError(
-                f"option '{self.option}' takes the JSON text of a JSON Schema; "
-                f"what begins with {self.schema[:_MOST_SHOWN]!r} is not JSON: {fault}"
-            ) from fault
-
-    def pinned(self) -> Self:
-        """See WriteFormat."""
-        if self.schema is None:
-            return replace(self, schema_id=latest_version(self.registry, self.subject, self.option, JSON, writes=True).schema_id)
-        schema = Schema(self.schema, JSON)
-        return replace(self, schema_id=schema_id_for(self.registry, self.subject, schema, registers=self.registers, option=self.option))
-
-    def check(self, column: str, kind: pa.DataType, named: Named = str) -> None:
-        """Raise ConfigError if a column of this type cannot be written."""
-        JsonWriter().check(column, kind, named)
-
-    def encoder(self, column: str) -> Encode:
-        """Return a function that encodes a column. column: its name, for errors."""
-        before, encode = pa.scalar(header(self.schema_id), pa.binary()), JsonWriter().encoder(column)
-        return lambda array: pc.binary_join_element_wise(before, encode(array), pa.scalar(b"", pa.binary()))
-
-
 def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
     """Return the Arrow schema for the objects of a JSON Schema. Raises ConfigError.
 
@@ -152,8 +106,8 @@ def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
     Arrow, such as a choice between several types, is a string with the JSON text.
     """
     try:
-        document = json.loads(text)
-        kind = _Types(document).of(document, ())
+        document = SchemaDocument(json.loads(text))
+        kind = _arrow_type(document, document.document)
     except (ValueError, TypeError, RecursionError) as fault:
         # TypeError: a keyword has a value of a wrong type, such as a list for "format". Not every registry refuses that.
         raise ConfigError(f"{origin}: the JSON schema cannot be read: {fault}") from fault
@@ -162,41 +116,56 @@ def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
     return pa.schema(list(kind))
 
 
-class _Types:
-    """Computes the Arrow types of one JSON Schema."""
+class SchemaDocument:
+    """A JSON Schema as JSON. It follows the references within the document."""
 
     def __init__(self, document: Any) -> None:
-        self._document = document
+        self.document = document
 
-    def of(self, schema: Any, within: tuple[str, ...]) -> pa.DataType:
-        """Return the Arrow type of a schema. within: the references that led to it."""
-        if not isinstance(schema, dict):
-            return pa.string()
-        if "$ref" in schema:
-            reference = schema["$ref"]
-            return pa.string() if reference in within else self.of(self._find(reference), (*within, reference))
-        for choice in ("oneOf", "anyOf", "allOf"):
-            if isinstance(schema.get(choice), list):
-                others = [one for one in schema[choice] if one != {"type": "null"}]
-                return self.of(others[0], within) if len(others) == 1 else pa.string()
-        return self._typed(schema, within)
+    def followed(self, schema: Any, within: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+        """Return the schema behind references, and behind choices between one schema and null; and the references that led to it.
 
-    def _typed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType:
-        kinds = schema.get("type")
-        names = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if one != "null"]
-        name = "number" if set(names) == {"integer", "number"} else names[0] if len(names) == 1 else None
-        if name == "object" and isinstance(schema.get("properties"), dict) and schema["properties"]:
-            return pa.struct([(key, self.of(inner, within)) for key, inner in schema["properties"].items()])
-        if name == "array":
-            return pa.list_(pa.field("element", self.of(schema.get("items"), within)))
-        if name == "string":
-            return pa.binary() if schema.get("contentEncoding") == "base64" else _TEXTS.get(schema.get("format", ""), pa.string())
-        return _PLAIN.get(name or "", pa.string())
+        None for a schema that has any value, that is within itself, or that is outside of the document. within: the references so far.
+        """
+        while isinstance(schema, dict):
+            reference = schema.get("$ref")
+            choice = next((schema[name] for name in _CHOICES if isinstance(schema.get(name), list)), None)
+            if reference is not None:
+                if reference in within:
+                    return None, within
+                schema, within = self._find(reference), (*within, reference)
+            elif choice is not None:
+                others = [one for one in choice if one != {"type": "null"}]
+                schema = others[0] if len(others) == 1 else None
+            else:
+                return schema, within
+        return None, within
 
     def _find(self, reference: Any) -> Any:
         """Return what a reference points to; None if that is nothing, or outside the document."""
-        found = self._document if isinstance(reference, str) and reference.startswith("#") else None
+        found = self.document if isinstance(reference, str) and reference.startswith("#") else None
         for part in str(reference).split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             found = found.get(key) if isinstance(found, dict) else None
         return found
+
+
+def type_name(schema: Mapping[str, Any]) -> str | None:
+    """Return the only type of a schema besides null, "number" for integer or number; None without a single one."""
+    kinds = schema.get("type")
+    names = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(one, str) and one != "null"]
+    return "number" if set(names) == {"integer", "number"} else names[0] if len(names) == 1 else None
+
+
+def _arrow_type(document: SchemaDocument, schema: Any, within: tuple[str, ...] = ()) -> pa.DataType:
+    found, within = document.followed(schema, within)
+    if found is None:
+        return pa.string()
+    name = type_name(found)
+    if name == "object" and isinstance(found.get("properties"), dict) and found["properties"]:
+        return pa.struct([(key, _arrow_type(document, inner, within)) for key, inner in found["properties"].items()])
+    if name == "array":
+        return pa.list_(pa.field("element", _arrow_type(document, found.get("items"), within)))
+    if name == "string":
+        return pa.binary() if found.get("contentEncoding") == "base64" else _TEXTS.get(found.get("format", ""), pa.string())
+    return _PLAIN.get(name or "", pa.string())

@@ -199,7 +199,7 @@ def _write_json(given: _Side) -> WriteFormat:
 
 
 def _write_json_schema(given: _Side) -> WriteFormat:
-    from levada.formats.json_schema import JsonSchemaWriter
+    from levada.formats.json_schema_writing import JsonSchemaWriter
 
     schema = None if _is_latest(given) else given.get("schema")
     if not isinstance(schema, str | Mapping | None):

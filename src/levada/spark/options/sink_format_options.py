@@ -41,7 +41,7 @@ def _json(given: SideOptions) -> WriteFormat:
 
 
 def _json_schema(given: SideOptions) -> WriteFormat:
-    from levada.formats.json_schema import JsonSchemaWriter
+    from levada.formats.json_schema_writing import JsonSchemaWriter
 
     text = given.get("json.schema")
     option = given.name("subject" if text is None else "json.schema")
