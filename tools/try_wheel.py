@@ -1,6 +1,7 @@
 """Use an installed levada: `python -I tools/try_wheel.py`. Fails unless levada is compiled and belongs to this environment.
 
 Records are written and read, then the program of README.md is run, and those of docs/howto whose packages are installed here.
+In a free-threaded Python, nothing of it may turn the global interpreter lock on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from io import StringIO
 from pathlib import Path
 
 import levada as lv
+from levada.base.gil import has_gil
 from levada.testing import EmbeddedKafka
 
 RECORDS = 10_000
@@ -55,6 +57,12 @@ def main() -> None:
         with redirect_stdout(StringIO()) as output:
             exec(program, {"__name__": "__main__"})
         print(f"{page}: {output.getvalue().splitlines()[-1]}")
+    assert not (gil_is_off_by_default() and has_gil()), "an imported module has turned the global interpreter lock on"
+
+
+def gil_is_off_by_default() -> bool:
+    """Return whether Python is free-threaded, and no option says whether it has the lock: with an option, no module changes that."""
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED")) and getattr(sys.flags, "gil", None) is None
 
 
 def programs() -> dict[str, str]:
