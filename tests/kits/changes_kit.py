@@ -261,6 +261,13 @@ def arrived(record: lv.ConsumerRecord[bytes, bytes]) -> Arrived:
     return Arrived(record.topic, record.partition, record.offset, tuple(value["position"].values()), row, value["operation"], change)
 
 
+def differences(rows: History, history: History) -> str:
+    """Return the first rows whose changes in Kafka are not those of the database."""
+    wrong = [row for row in {*rows, *history} if rows.get(row) != history.get(row)]
+    told = [f"{row}: in Kafka {rows.get(row)}, in the database {history.get(row)}" for row in sorted(wrong)[:5]]
+    return "\n".join([f"{len(wrong)} rows differ", *told])
+
+
 def verify(found: list[Arrived], history: History, kills: list[Kill]) -> int:
     """Check that nothing is lost, that each row's changes are in order, and that only changes after stored positions came again.
 
@@ -273,7 +280,7 @@ def verify(found: list[Arrived], history: History, kills: list[Kill]) -> int:
         assert known[4:] == one[4:], "two different changes have the same position"
         if known is one:
             rows[one.row].append((one.operation, one.change))
-    assert rows == history
+    assert rows == history, differences(rows, history)
     for kill in kills:
         late = [one for one in found if one.offset >= kill.ends[lv.TopicPartition(one.topic, one.partition)]]
         assert all(one.position > kill.stored for one in late), "a change came again although the position after it was stored"
