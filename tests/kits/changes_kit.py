@@ -117,7 +117,8 @@ class Writer:
             cursor.execute(f"DELETE FROM {table} WHERE {where}", key)
             return [(row, "delete", None)]
         if choice < 0.3:
-            target = [*key[:-1], key[-1] + 1_000_000 + change]
+            # No other row ever has this key, so the changes of one thread are in order.
+            target = [*key[:-1], 1_000_000 + change]
             # A row whose key changes is there under the new one, until it is deleted in the next step.
             name = "number" if table == "orders" else "id"
             cursor.execute(f"UPDATE {table} SET {name} = %s, change_no = %s WHERE {where}", [target[-1], change, *key])
