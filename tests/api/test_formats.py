@@ -664,6 +664,8 @@ def test_columns_that_fit_a_json_schema() -> None:
     )
     check_column(pa.struct([("id", pa.null()), ("counts", pa.struct([("a", pa.int64())]))]))
     check_column(ANY, True)
+    check_column(ANY, {"type": "object", "patternProperties": {"^i": {"type": "integer"}}, "additionalProperties": {"type": "string"}})
+    check_column(ANY, {"type": "object", "properties": {"id": {"$ref": "#number"}}, "$defs": {"n": {"$anchor": "number"}}})
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class SchemaDocument:
 
     def _find(self, reference: Any) -> Any:
         """Return what a reference points to; None if that is nothing, or outside the document."""
-        found = self.document if isinstance(reference, str) and reference.startswith("#") else None
+        found = self.document if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) else None
         for part in str(reference).split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             found = found.get(key) if isinstance(found, dict) else None

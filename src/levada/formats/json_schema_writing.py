@@ -119,7 +119,9 @@ class _Fit:
         for one in kind:
             if one.name in described:
                 self.check(f"{path}.{one.name}", one.type, described[one.name], within)
-            elif others is False and "patternProperties" not in schema:
+            elif "patternProperties" in schema:
+                continue
+            elif others is False:
                 raise ConfigError(f"column '{path}' has a field '{one.name}', and the JSON schema allows only {', '.join(described)}")
             else:
                 self.check(f"{path}.{one.name}", one.type, others, within)
