@@ -87,13 +87,13 @@ def test_a_finalizer_within_the_clients_own_work_gets_an_error_and_does_not_wait
             if within == "the lock":
                 driver.lock.acquire()
             else:
-                driver._stepper._user_thread = threading.get_ident()
+                driver._stepper.user_thread = threading.get_ident()
         try:
             with pytest.raises(IllegalStateError, match="finalizer"):
                 CALLS[call](producer, consumer, admin)
         finally:
             for driver in (producer._driver, consumer._driver, admin._driver):
-                driver._stepper._user_thread = 0
+                driver._stepper.user_thread = 0
                 if within == "the lock":
                     driver.lock.release()
 

@@ -29,6 +29,10 @@ from typing import Any
 SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals()))
 
 
+_main_thread = threading.main_thread().ident
+"""Handlers run in this thread, and only it may change them."""
+
+
 def _nothing() -> None:
     pass
 
@@ -52,7 +56,7 @@ class DeferredSignals:
         self._thread = 0
 
     def __enter__(self) -> DeferredSignals:
-        if threading.get_ident() != threading.main_thread().ident:
+        if threading.get_ident() != _main_thread:
             return self
         if DeferredSignals._outermost is not None:
             return DeferredSignals._outermost
@@ -131,10 +135,12 @@ class DeferredSignals:
 
     @classmethod
     def _forked(cls) -> None:
-        """Clean up in a forked child: drop the recorded signals, which were sent to the parent.
+        """Clean up in a forked child, whose only thread is its main thread: drop the recorded signals, which were sent to the parent.
 
         Restore the handlers if the thread that would do so does not exist in the child.
         """
+        global _main_thread
+        _main_thread = threading.get_ident()
         deferred = cls._outermost
         if deferred is not None:
             deferred.noted.clear()

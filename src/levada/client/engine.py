@@ -148,15 +148,16 @@ class Engine:
             self._give_up()
         self.network.held_back = False
         deadline_ms = min(self._updater.poll(now_ms), self._poll_all(now_ms))
-        if self._updater.update_due(now_ms):
-            # A poller has just requested metadata. Other requests wait until that request is sent, and are sent then.
+        # A poller may have requested metadata, perhaps such that must not be asked for before the back-off is over.
+        update_due_ms = self._updater.due_at_ms(now_ms)
+        if update_due_ms > now_ms:
+            deadline_ms = min(deadline_ms, update_due_ms)
+        else:
+            # Other requests wait until that request is sent, and are sent then.
             deadline_ms = min(self._updater.poll(now_ms), deadline_ms)
             if self.network.held_back and not self._updater.update_due(now_ms):
                 self.flows.retry_blocked()
                 deadline_ms = min(self._poll_all(now_ms), deadline_ms)
-        else:
-            # A poller may have requested metadata that must not be asked for before the back-off is over.
-            deadline_ms = min(deadline_ms, self._updater.due_at_ms(now_ms))
         return now_ms if self.flows.can_go_on else min(deadline_ms, self.network.next_deadline_ms())
 
     def _poll_all(self, now_ms: int) -> int:

@@ -173,7 +173,10 @@ class ConsumerFlows(Waking[ConsumerCore]):
                         return None
                 letter = None
                 if collect is not None:
-                    found, letter = yield from self._collected(collect)
+                    if self.core.letters is None:
+                        found = yield from collect(self._host.now_ms())
+                    else:
+                        found, letter = yield from self._collected(collect, self.core.letters)
                     if found is not None or self.core.has_moved:
                         is_due = self.core.is_due
                         return found
@@ -183,8 +186,9 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms, collects=collect is not None)
                 if now_ms >= deadline_ms or is_enough():
                     return None
-                # An event loop steps the engine only at an event, and it has to know that a call has begun to wait.
-                self._host.due_now()
+                # The member of a group has to know that a call has begun to wait, and the engine steps only at an event.
+                if self.core.is_due or self.core.is_subscribed:
+                    self._host.due_now()
                 yield Until(letter or changed, min(deadline_ms, look_ms))
         finally:
             with self._host.lock:
@@ -196,15 +200,14 @@ class ConsumerFlows(Waking[ConsumerCore]):
             if is_due:
                 self._host.look()
 
-    def _collected(self, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
+    def _collected(
+        self, collect: Callable[[int], CallerFlow[T | None]], letters: DeadLetters
+    ) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
         """Collect records, and send the dead letters that were found. collect: see _until_some().
 
         Return (records, None). If the first record cannot be passed over until its dead letter is written, return (None, a promise to wait
         for before the next attempt).
         """
-        letters = self.core.letters
-        if letters is None:
-            return (yield from collect(self._host.now_ms())), None
         with self._host.lock:
             changed = letters.changed()
         try:

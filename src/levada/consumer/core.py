@@ -333,8 +333,11 @@ class ConsumerCore:
 
     @property
     def is_due(self) -> bool:
-        """Whether fetches or look-ups that a call has made necessary were not sent yet, so that the engine has to act."""
-        return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
+        """Whether the engine has to act: fetches or look-ups that a call has made necessary were not sent yet, or it has log lines to
+        write.
+        """
+        engine = self._engine
+        return self._fetcher.is_due or self.subscription.is_marked or engine.flows.can_go_on or bool(engine.deferred)
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise because no records arrive; None to continue waiting. Log the warnings that are due (see Stalls).

@@ -109,7 +109,7 @@ class SubscribedTopics:
             # Without topics, it is the pattern that matches none.
             advice = "from it until it exists: create it, or check the name" if self._topics() else "until one does: check the pattern"
             self._log.warning("%s; nothing is read %s", ", ".join(due), advice)
-        return self.refusal(now_ms)
+        return None if self._refused is None else self.refusal(now_ms)
 
     def refusal(self, now_ms: int) -> KafkaError | None:
         """Return the error that every poll() raises about a subscribed topic; None if there is none."""

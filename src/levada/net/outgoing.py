@@ -33,8 +33,8 @@ class Outgoing:
 
     def add(self, frame: Pieces) -> None:
         """Add the pieces of one frame. Adjacent small pieces are joined."""
-        if len(frame) == 1:
-            self._append(frame[0])
+        if max(map(len, frame)) < WORTH_NAMING:
+            self._append(b"".join(frame))
             return
         small: list[Bytes] = []
         for piece in frame:
@@ -50,8 +50,14 @@ class Outgoing:
         """Write as much as the transport takes; return whether nothing is left. limit: the maximum number of bytes per write. Raises
         OSError.
         """
-        while self._pieces:
-            written = self._write_some(transport, limit)
+        pieces = self._pieces
+        while pieces:
+            # No view outlives a call: threads take turns here, and see levada.protocol.decoder about views that several threads release.
+            first = memoryview(pieces[0])[self._at :]
+            if limit is not None or len(pieces) == 1:
+                written = transport.write(first[:limit])
+            else:
+                written = transport.write_pieces([first, *(memoryview(piece) for piece in islice(pieces, 1, GATHERED_PIECES))])
             if not written:
                 return False
             self._drop(written)
@@ -64,13 +70,6 @@ class Outgoing:
         # A piece without bytes would stay for ever: writing nothing looks like a transport that takes nothing.
         if piece:
             self._pieces.append(piece)
-
-    def _write_some(self, transport: TransportLayer, limit: int | None) -> int:
-        # No view outlives a call: threads take turns here, and see levada.protocol.decoder about views that several threads release.
-        first = memoryview(self._pieces[0])[self._at :]
-        if limit is not None or len(self._pieces) == 1:
-            return transport.write(first[:limit])
-        return transport.write_pieces([first, *(memoryview(piece) for piece in islice(self._pieces, 1, GATHERED_PIECES))])
 
     def _drop(self, written: int) -> None:
         pieces, at = self._pieces, self._at + written

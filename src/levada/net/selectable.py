@@ -81,13 +81,14 @@ class NetEvents:
 
     sent: connections whose parked frame was completely written; a frame that send() wrote at once is not reported. received: at most one
     frame per connection, without its size prefix; the next process() returns further frames. Frames that arrived before the other side
-    closed are reported before the disconnect, in earlier events.
+    closed are reported before the disconnect, in earlier events. woken: whether wakeup() or notify() was called before.
     """
 
     connected: list[ConnId] = field(default_factory=list)
     sent: list[ConnId] = field(default_factory=list)
     received: list[tuple[ConnId, Frame]] = field(default_factory=list)
     disconnected: dict[ConnId, Disconnect] = field(default_factory=dict)
+    woken: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.connected or self.sent or self.received or self.disconnected)

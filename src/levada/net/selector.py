@@ -252,7 +252,8 @@ class Selector:
 
     def process(self, ready: Ready, now_ms: int) -> NetEvents:
         """Do the I/O that is possible without waiting, and return the events. ready: the result of select()."""
-        if not self._selecting:
+        if self._woken and not self._selecting:
+            self._events.woken = True
             self._woken = False  # Else it is meant for the thread that waits, which is not the one here.
         staged = list(self._staged.values())
         for key, mask in ready:

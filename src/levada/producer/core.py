@@ -159,9 +159,12 @@ class ProducerCore:
             self._host.wakeup()
             return
         # The record is appended, so its Delivery reports an error of the client.
-        with suppress(KafkaError), self._host.undisturbed():
-            self._seal_full()
-            self._host.change(lambda now_ms: None)
+        try:
+            with self._host.undisturbed():
+                self._seal_full()
+                self._host.change(lambda now_ms: None)
+        except KafkaError:
+            return
 
     def _seal_full(self) -> None:
         """Compress full batches in the calling thread, without the engine's lock, so that other threads can append records meanwhile."""

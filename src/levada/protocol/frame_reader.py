@@ -23,6 +23,7 @@ GROWTH_BYTES: Final = 1 << 20
 PREFIX_BYTES: Final = 64
 _FIRST_SHARED_BYTES: Final = 1 << 12
 _SHARED_BYTES: Final = 1 << 16
+_MOST_BYTES: Final = (1 << 31) - 1
 
 
 class FrameReader:
@@ -97,16 +98,21 @@ class FrameReader:
     def _split_shared(self) -> list[memoryview | bytes]:
         frames: list[memoryview | bytes] = []
         shared, start, filled = self._shared, 0, self._filled
+        limit = _MOST_BYTES if self.max_frame_bytes is None else self.max_frame_bytes
         while filled - start >= SIZE_BYTES:
             body = start + SIZE_BYTES
             size = int.from_bytes(shared[start:body], "big", signed=True)
-            if self._is_refused(size):
+            if size < 0 or size > limit:
+                self.fault = self._refusal(size)
                 return self._delivered_before_fault(frames)
             if body + size > filled:
                 break
             frames.append(bytes(memoryview(shared)[body : body + size]))
             start = body + size
-        self._keep(start, filled)
+        if start == filled < len(shared):
+            self._filled = 0
+        else:
+            self._keep(start, filled)
         return frames
 
     def _delivered_before_fault(self, frames: list[memoryview | bytes]) -> list[memoryview | bytes]:
@@ -134,12 +140,9 @@ class FrameReader:
             used_again[: len(first)] = first
         self._large, self._large_size, self._filled = used_again or first, size, len(first)
 
-    def _is_refused(self, size: int) -> bool:
-        """Set `fault` if a frame of this size is not accepted. Returns True if `fault` is set."""
+    def _refusal(self, size: int) -> ProtocolError:
         first = self.prefix[:16]
         if size < 0:
-            self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")
-        elif self.max_frame_bytes is not None and size > self.max_frame_bytes:
-            limit = f"more than the limit of {self.max_frame_bytes}"
-            self.fault = FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {first!r}")
-        return self.fault is not None
+            return ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")
+        limit = f"more than the limit of {self.max_frame_bytes}"
+        return FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {first!r}")

@@ -71,6 +71,8 @@ class Driver:
         self._finish_lock = threading.Lock()
         self._finishing = self._finished = False
         self._thread = threading.Thread(target=self._run_io, name=name, daemon=True)
+        self._io_thread = 0
+        """The ident of the I/O thread while it runs."""
 
     # For the clients of the blocking API
 
@@ -110,8 +112,8 @@ class Driver:
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread is the one that runs the program's callbacks."""
-        # The ident of a thread that has ended is given to a new one.
-        return threading.get_ident() == self._thread.ident and self._thread.is_alive()
+        # A child made by fork() has no such thread, and may give its ident to a new one.
+        return threading.get_ident() == self._io_thread and self._thread.is_alive()
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child of the process that has started the I/O thread, ClosedError after close(), CrashedError after a bug.
@@ -143,7 +145,13 @@ class Driver:
 
     def is_within(self) -> bool:
         """Whether the calling thread is doing the client's own work already. A finalizer may run while it does."""
-        return self._stepper.is_within() or (self.in_callback and not self._calling_back)
+        thread, stepper = threading.get_ident(), self._stepper
+        # One expression for all three: each call of a client comes through here several times.
+        return (
+            thread == stepper.user_thread
+            or stepper.lock._is_owned()  # type: ignore[attr-defined]
+            or (thread == self._io_thread and not self._calling_back)
+        )
 
     def look(self) -> None:
         """Let the engine act on a change, in the calling thread. May be called with or without the lock."""
@@ -307,7 +315,8 @@ class Driver:
     # The I/O thread
 
     def _run_io(self) -> None:
-        CALLBACK_THREADS.add(threading.get_ident())
+        self._io_thread = threading.get_ident()
+        CALLBACK_THREADS.add(self._io_thread)
         try:
             while not self._stepper.closing:
                 self._run_deferred()
@@ -318,7 +327,9 @@ class Driver:
             self._stepper.crashed(crash)
         finally:
             self._finish()
-            CALLBACK_THREADS.discard(threading.get_ident())
+            CALLBACK_THREADS.discard(self._io_thread)
+            # The ident of a thread that has ended is given to a new one.
+            self._io_thread = 0
 
     def _run_deferred(self) -> None:
         deferred = self._engine.deferred

@@ -57,7 +57,8 @@ class Stepper:
         self._nap = Waiter()
         self._nap_ms = NAP_MS
         self._nap_until_ms = 0
-        self._user_thread = 0
+        self.user_thread = 0
+        """The ident of the user's thread that steps; 0 if none does."""
         self._steps = 0
         self._steps_at_nap = 0
         self._user_steps = 0
@@ -66,10 +67,6 @@ class Stepper:
         self._wanted = False
 
     # For all threads
-
-    def is_within(self) -> bool:
-        """Whether the calling thread is a user's thread in a step, or holds the lock."""
-        return self._user_thread == threading.get_ident() or self.lock._is_owned()  # type: ignore[attr-defined]
 
     def wakeup(self) -> None:
         """Let the thread that steps look at the engine. Takes no lock: it may be called from any thread, signal handler or finalizer."""
@@ -148,8 +145,10 @@ class Stepper:
             events = self._selectable.process(ready, now_ms)
             for _, frame in events.received:
                 self._arrived_bytes += len(frame)
-            self.engine.complete(events, now_ms)
-            self._deadline_ms = self.engine.advance(now_ms)
+            # Nothing has happened if only a part of a response has come.
+            if events or events.woken or now_ms >= self._deadline_ms:
+                self.engine.complete(events, now_ms)
+                self._deadline_ms = self.engine.advance(now_ms)
             self.engine.loop_time.turned(woken_ns - began_ns, perf_counter_ns() - woken_ns, now_ms)
         return now_ms
 
@@ -163,7 +162,7 @@ class Stepper:
         """
         if not self._baton.acquire(blocking=False):
             return False
-        self._user_thread = threading.get_ident()
+        self.user_thread = threading.get_ident()
         self._arrived_bytes = 0
         try:
             now_ms = self.now_ms()
@@ -175,7 +174,7 @@ class Stepper:
             self.crashed(crash)
         finally:
             self._user_steps += 1
-            self._user_thread = 0
+            self.user_thread = 0
             self._baton.release()
         return True
 
@@ -238,7 +237,7 @@ class Stepper:
         now_ms = self.now_ms()
         # Set before the decision: a user's thread that leaves select() from now on sees a long nap and ends it (_is_needed).
         self._nap_until_ms = now_ms + IDLE_NAP_MS
-        is_idle = self._selecting and self._user_thread != 0 and self._steps == self._steps_at_nap
+        is_idle = self._selecting and self.user_thread != 0 and self._steps == self._steps_at_nap
         self._steps_at_nap = self._steps
         length_ms = IDLE_NAP_MS if is_idle else self._nap_ms
         self._nap_until_ms = now_ms + length_ms

@@ -17,6 +17,8 @@ from levada.client.network.api_versions import BrokerVersions, FinalizedFeatures
 from levada.client.network.connection_key import ConnectionKey, Peer, key_of
 from levada.client.setup.flow import SetUp
 from levada.client.setup.states import ESTABLISHED, TRANSITIONS, ConnectionEvent, ConnectionState
+from levada.errors import IllegalStateError, UnsupportedVersionError
+from levada.protocol.schema import Request
 from levada.types import Node
 
 GONE_AFTER_FAILURES = 2
@@ -84,6 +86,15 @@ class Connection:
         first.
         """
         return self.state is ConnectionState.DISCONNECTED and self.chances_used >= GONE_AFTER_FAILURES
+
+    def version_for(self, request_type: type[Request], min_version: int, max_version: int) -> int:
+        """Return the version in which a request is sent; see NetworkClient.version_for()."""
+        if self.versions is None:
+            raise IllegalStateError(f"{self.key} has not said what it speaks")
+        try:
+            return self.versions.version_for(request_type, min_version, max_version)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(f"{self.node.address}: {error.reason}") from None
 
     def take(self, event: ConnectionEvent) -> None:
         """Change the state by an event, as TRANSITIONS says. An event that the table does not have is a bug of the caller."""
@@ -160,10 +171,6 @@ class ConnectionStates:
         self.features.learn(done.versions)
         known.has_worked = True
         known.failures = known.chances_used = 0
-
-    def answered(self, peer: Peer) -> None:
-        """Record that a request other than those of the set-up was answered, so the broker accepts the client."""
-        self._connections[key_of(peer)].has_answered = True
 
     def session_ends(self, peer: Peer) -> None:
         """Record that the connection begins to authenticate again."""

@@ -41,7 +41,6 @@ from levada.errors import (
     ProxyAuthenticationError,
     SslAuthenticationError,
     TimeoutError,
-    UnsupportedVersionError,
 )
 from levada.net.diagnose import is_invalid_peer
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents, Selectable
@@ -170,12 +169,9 @@ class NetworkClient:
         """
         key = key_of(peer)
         known = self.states.get(key)
-        if known is None or known.versions is None:
+        if known is None:
             raise IllegalStateError(f"{key} has not said what it speaks")
-        try:
-            return known.versions.version_for(request_type, min_version, max_version)
-        except UnsupportedVersionError as error:
-            raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
+        return known.version_for(request_type, min_version, max_version)
 
     def failures(self) -> dict[str, str]:
         """Return a text for each address that could not be used: the newest cause of failure, or the state of an attempt that is still
@@ -228,11 +224,11 @@ class NetworkClient:
         key = key_of(peer)
         if self._ended is not None:
             raise self._ended(f"a {request.NAME} request")
-        if self._usable(key, now_ms) is None:
+        if (known := self._usable(key, now_ms)) is None:
             raise IllegalStateError(f"a {request.NAME} request was sent to {key}, which is not ready")
         promise: Promise[Any] = Promise()
         try:
-            version = self.version_for(key, type(request), min_version, max_version)
+            version = known.version_for(type(request), min_version, max_version)
             self._send(key, request, version, self._next_correlation_id(), promise, now_ms, timeout_ms, expect_response)
         except KafkaError as error:
             self._settled.append((promise, None, error))
@@ -449,7 +445,9 @@ class NetworkClient:
         )
         self.in_flight.add(key, in_flight)
         if self._selectable.send(key, frame):
-            self._written(key)
+            in_flight.written = True
+            if not expect_response:
+                self._written(key)
 
     def _next_correlation_id(self) -> int:
         self._correlation_id = (self._correlation_id + 1) % FIRST_RESERVED_CORRELATION_ID
@@ -472,18 +470,18 @@ class NetworkClient:
             if request.promise is None:
                 self._set_up(key, self.setups.answered(key, frame, now_ms), now_ms)
             else:
-                self._answered(key, request, request.promise, frame, now_ms)
+                self._answered(known, request, request.promise, frame, now_ms)
         except KafkaError as error:
             self._unreadable(key, request, error, now_ms)
 
-    def _answered(self, key: ConnectionKey, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
+    def _answered(self, known: Connection, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
         response = decode_response(request.request_type, request.version, frame)
         if pause_ms := throttle_ms(request.request_type, request.version, response):
-            self._throttle(key, pause_ms, now_ms)
-        self.states.answered(key)
+            self._throttle(known.key, pause_ms, now_ms)
+        known.has_answered = True
         if not self.ever_answered:
             self.ever_answered = True
-            self._failures.reached(self.address(key))
+            self._failures.reached(known.node.address)
         self._settled.append((promise, response, None))
 
     def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:

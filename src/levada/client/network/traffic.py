@@ -26,18 +26,20 @@ class Traffic:
         self.whole = NodeTraffic()
         self.nodes: dict[int, NodeTraffic] = {}
         self.latencies: dict[str, Measure] = {}
+        self._by_peer: dict[Peer, NodeTraffic] = {}
+        """The entries of `nodes`, to find them without a call."""
 
     def sent(self, peer: Peer, size: int, now_ms: int) -> None:
         """Count a request. size: its size in bytes."""
         self.whole.requests.note(size, now_ms)
-        self._node(peer).requests.note(size, now_ms)
+        (self._by_peer.get(peer) or self._node(peer)).requests.note(size, now_ms)
 
     def received(self, peer: Peer, api: str, size: int, latency_ms: int, now_ms: int) -> None:
         """Count a response. size: its size in bytes. latency_ms: the time since its request."""
-        for traffic in (self.whole, self._node(peer)):
+        for traffic in (self.whole, self._by_peer.get(peer) or self._node(peer)):
             traffic.responses.note(size, now_ms)
             traffic.latency.note(latency_ms, now_ms)
-        self.latency(api).note(latency_ms, now_ms)
+        (self.latencies.get(api) or self.latency(api)).note(latency_ms, now_ms)
 
     def latency(self, api: str) -> Measure:
         """Return the latencies of one API, in ms."""
@@ -48,9 +50,8 @@ class Traffic:
 
     def _node(self, peer: Peer) -> NodeTraffic:
         node_id = key_of(peer).node_id
-        traffic = self.nodes.get(node_id)
-        if traffic is None:
-            traffic = self.nodes[node_id] = NodeTraffic()
+        traffic = self._by_peer[peer] = self.nodes.get(node_id) or NodeTraffic()
+        self.nodes[node_id] = traffic
         return traffic
 
 

@@ -104,7 +104,7 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
+        return self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms)
 
     def collect_columns(
         self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
@@ -120,7 +120,7 @@ class FetchCollector:
             rows += cursor.take_columns(sink, None if limit is None else limit - rows, max_bytes)
             return cursor.exhausted and sink.nbytes < max_bytes and (limit is None or rows < limit)
 
-        return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
+        return self._collect(take, lambda: rows, finish, limit, now_ms)
 
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` buffered records; None if there are none. Raises as collect_records() does.
@@ -145,7 +145,7 @@ class FetchCollector:
             self._ahead = ColumnsAhead(last, sink, max_bytes, batch, offsets, marks, limit)
             return batch.slice(0, limit)
 
-        return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
+        return self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
         """Return up to `limit` rows that an earlier collect_part() has decoded ahead for this sink and max_bytes; None if other records
@@ -307,6 +307,9 @@ class FetchCollector:
             self._ahead = None
         touched, self._touched = self._touched, []
         self._moved = []
+        self.has_moved = False
+        if not touched:
+            return
         self._count(touched)
         for cursor in touched:
             fetch, state = cursor.fetch, cursor.fetch.state

@@ -407,6 +407,8 @@ class SubscriptionState:
     def initializing(self) -> list[PartitionState]:
         """Return the partitions that are INITIALIZING."""
         marks = self._initializing
+        if not marks:
+            return []
         found = [state for state in marks if state.status is PartitionStatus.INITIALIZING and not state.retired]
         marks.clear()
         marks.update(dict.fromkeys(found))
