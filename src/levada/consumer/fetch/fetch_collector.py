@@ -211,6 +211,9 @@ class FetchCollector:
             self._drop_ahead()
             self._newest = self._buffer.added
             self._now_ms = now_ms
+            if not self._cursors and self._buffer.first() is None:
+                self._commit(None)
+                return None
         try:
             fault = yield from self._drain(take, limit)
             found = finish() if count() else None

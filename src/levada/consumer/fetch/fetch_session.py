@@ -150,4 +150,4 @@ def next_epoch(epoch: int) -> int:
 
 def _is_gone(was: FetchTarget, now: FetchTarget | None) -> bool:
     # A topic that was deleted and created again is another topic: forget the old id, send the new one.
-    return now is None or (now.topic_id != was.topic_id and was.topic_id != NO_TOPIC_ID)
+    return now is None or (now.topic_id is not was.topic_id and now.topic_id != was.topic_id and was.topic_id != NO_TOPIC_ID)

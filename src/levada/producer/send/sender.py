@@ -211,7 +211,6 @@ class Sender:
             if self._mute:
                 self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
-        self.counters.sent(batches)
         request, names = self._request(batches)
         oldest, newest = (0, 32767) if self.transaction_manager is None else self.transaction_manager.protocol.produce
         promise = self._network.send(
@@ -222,6 +221,7 @@ class Sender:
             max_version=min(NEWEST_WITHOUT_TOPIC_IDS, newest) if NO_TOPIC_ID.int in names else newest,
             expect_response=self._settings.acks != 0,
         )
+        self.counters.sent(batches)
         sent = list(batches)
         promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
