@@ -186,8 +186,8 @@ class ConsumerFlows(Waking[ConsumerCore]):
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms, collects=collect is not None)
                 if now_ms >= deadline_ms or is_enough():
                     return None
-                # The member of a group has to know that a call has begun to wait, and the engine steps only at an event.
-                if self.core.is_due or self.core.is_subscribed:
+                # The engine steps only at an event, and a call may have begun a look-up or a commit.
+                if self.core.is_due:
                     self._host.due_now()
                 yield Until(letter or changed, min(deadline_ms, look_ms))
         finally:
