@@ -72,7 +72,7 @@ class Driver:
         self._finishing = self._finished = False
         self._thread = threading.Thread(target=self._run_io, name=name, daemon=True)
         self._io_thread = 0
-        """The ident of the I/O thread while it runs."""
+        """The ident of the I/O thread; 0 before it runs its first line. Read faster than Thread.ident."""
 
     # For the clients of the blocking API
 
@@ -112,8 +112,8 @@ class Driver:
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread is the one that runs the program's callbacks."""
-        # A child made by fork() has no such thread, and may give its ident to a new one.
-        return threading.get_ident() == self._io_thread and self._thread.is_alive()
+        # The ident of a thread that has ended, or that a child made by fork() does not have, is given to a new one.
+        return threading.get_ident() == (self._io_thread or self._thread.ident) and self._thread.is_alive()
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child of the process that has started the I/O thread, ClosedError after close(), CrashedError after a bug.
@@ -150,7 +150,7 @@ class Driver:
         return (
             thread == stepper.user_thread
             or stepper.lock._is_owned()  # type: ignore[attr-defined]
-            or (thread == self._io_thread and not self._calling_back)
+            or (thread == (self._io_thread or self._thread.ident) and not self._calling_back and self._thread.is_alive())
         )
 
     def look(self) -> None:
@@ -327,9 +327,8 @@ class Driver:
             self._stepper.crashed(crash)
         finally:
             self._finish()
+            # `_io_thread` stays: finalizers of what the program has in a threading.local run even later, in this thread.
             CALLBACK_THREADS.discard(self._io_thread)
-            # The ident of a thread that has ended is given to a new one.
-            self._io_thread = 0
 
     def _run_deferred(self) -> None:
         deferred = self._engine.deferred

@@ -193,6 +193,24 @@ def test_TR50_a_callback_may_wait_and_close(client: Client) -> None:
         client.ask()
 
 
+def test_a_finalizer_that_the_end_of_the_thread_runs_does_not_wait_for_that_thread(client: Client) -> None:
+    local, kept = threading.local(), threading.Event()
+
+    class Closing:
+        def __del__(self) -> None:
+            client.driver.close(60)
+
+    def keep() -> None:
+        local.closing = Closing()
+        kept.set()
+
+    client.engine.deferred.append(keep)
+    client.driver.wakeup()
+    assert kept.wait(5)
+    client.driver.close(0)
+    assert client.driver.join(10)
+
+
 @pytest.mark.parametrize("waiters", [1, 3])
 def test_N8_close_ends_every_wait(client: Client, waiters: int) -> None:
     client.ask()
