@@ -613,10 +613,19 @@ class TestWriting:
 DEEP = 100_000
 
 
+def two_of(number: int) -> dict[str, Any]:
+    """Return the schema of an object with two fields, both of another property's schema."""
+    return {"type": "object", "properties": {key: {"$ref": f"#/properties/{number}"} for key in "ab"}}
+
+
 @pytest.mark.parametrize(
     "inner",
-    ['{"type": "string", "format": ["date"]}', '{"type": "array", "items": ' * DEEP + "1" + "}" * DEEP],
-    ids=["wrong type", "too deep"],
+    [
+        '{"type": "string", "format": ["date"]}',
+        '{"type": "array", "items": ' * DEEP + "1" + "}" * DEEP,
+        json.dumps({"$ref": "#/properties/0"}) + "".join(f', "{n}": {json.dumps(two_of(n + 1))}' for n in range(40)),
+    ],
+    ids=["wrong type", "too deep", "too many"],
 )
 def test_a_schema_that_no_one_can_follow_is_a_typed_error(inner: str) -> None:
     text = f'{{"type": "object", "properties": {{"id": {inner}}}}}'
@@ -664,6 +673,10 @@ def test_columns_that_fit_a_json_schema() -> None:
     )
     check_column(pa.struct([("id", pa.null()), ("counts", pa.struct([("a", pa.int64())]))]))
     check_column(ANY, True)
+    inner = {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
+    check_column(pa.struct([("counts", counts)]), {"type": "object", "properties": {"counts": inner}})
+    pair = {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
+    check_column(pa.struct([("pair", pa.list_(pa.string()))]), {"type": "object", "properties": {"pair": pair}})
     check_column(ANY, {"type": "object", "patternProperties": {"^i": {"type": "integer"}}, "additionalProperties": {"type": "string"}})
     check_column(ANY, {"type": "object", "properties": {"id": {"$ref": "#number"}}, "$defs": {"n": {"$anchor": "number"}}})
 
@@ -689,6 +702,13 @@ def test_columns_that_fit_a_json_schema() -> None:
 def test_columns_that_do_not_fit_a_json_schema_are_named(more: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(text)}$"):
         check_column(pa.struct({"id": pa.int64(), **more}))
+
+
+def test_the_fields_of_a_json_schema() -> None:
+    nullable = {"oneOf": [{"type": "null", "title": "Not included"}, {"type": "integer"}]}
+    pair = {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
+    found = arrow_schema(json.dumps({"properties": {"id": nullable, "pair": pair}}), "it", "value.schema")
+    assert found == pa.schema([("id", pa.int64()), ("pair", pa.list_(pa.field("element", pa.string())))])
 
 
 @pytest.mark.parametrize("wrong", [{"type": "object", "properties": 1}, {"type": "object", "required": [[]]}])

@@ -19,6 +19,8 @@ from levada.registry.wire_format import HEADER_SIZE, MAGIC
 JSON = "JSON"
 _NO_OBJECT = b"?"
 _CHOICES = ("oneOf", "anyOf", "allOf")
+MOST_FIELDS = 10_000
+"""The most fields of a JSON Schema that is read."""
 _PLAIN: Mapping[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _TEXTS: Mapping[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 
@@ -107,7 +109,7 @@ def arrow_schema(text: str, origin: str, option: str) -> pa.Schema:
     """
     try:
         document = SchemaDocument(json.loads(text))
-        kind = _arrow_type(document, document.document)
+        kind = _Types(document).of(document.document)
     except (ValueError, TypeError, RecursionError) as fault:
         # TypeError: a keyword has a value of a wrong type, such as a list for "format". Not every registry refuses that.
         raise ConfigError(f"{origin}: the JSON schema cannot be read: {fault}") from fault
@@ -135,7 +137,7 @@ class SchemaDocument:
                     return None, within
                 schema, within = self._find(reference), (*within, reference)
             elif choice is not None:
-                others = [one for one in choice if one != {"type": "null"}]
+                others = [one for one in choice if not (isinstance(one, dict) and one.get("type") == "null")]
                 schema = others[0] if len(others) == 1 else None
             else:
                 return schema, within
@@ -157,15 +159,32 @@ def type_name(schema: Mapping[str, Any]) -> str | None:
     return "number" if set(names) == {"integer", "number"} else names[0] if len(names) == 1 else None
 
 
-def _arrow_type(document: SchemaDocument, schema: Any, within: tuple[str, ...] = ()) -> pa.DataType:
-    found, within = document.followed(schema, within)
-    if found is None:
-        return pa.string()
-    name = type_name(found)
-    if name == "object" and isinstance(found.get("properties"), dict) and found["properties"]:
-        return pa.struct([(key, _arrow_type(document, inner, within)) for key, inner in found["properties"].items()])
-    if name == "array":
-        return pa.list_(pa.field("element", _arrow_type(document, found.get("items"), within)))
-    if name == "string":
-        return pa.binary() if found.get("contentEncoding") == "base64" else _TEXTS.get(found.get("format", ""), pa.string())
-    return _PLAIN.get(name or "", pa.string())
+def element_schema(schema: Mapping[str, Any]) -> Any:
+    """Return the schema of all elements of an array; None if the first ones have schemas of their own."""
+    return None if "prefixItems" in schema else schema.get("items")
+
+
+class _Types:
+    """Makes the Arrow type of a JSON Schema."""
+
+    def __init__(self, document: SchemaDocument) -> None:
+        self._document = document
+        self._made = 0
+
+    def of(self, schema: Any, within: tuple[str, ...] = ()) -> pa.DataType:
+        """Return the type of a part of the document. within: the references that led to it. Raises ValueError for too many fields."""
+        self._made += 1
+        if self._made > MOST_FIELDS:
+            # References need little text for it: each of forty definitions may use the next one twice.
+            raise ValueError(f"it describes more than {MOST_FIELDS:,} fields")
+        found, within = self._document.followed(schema, within)
+        if found is None:
+            return pa.string()
+        name, properties = type_name(found), found.get("properties")
+        if (name == "object" or "type" not in found) and isinstance(properties, dict) and properties:
+            return pa.struct([(key, self.of(inner, within)) for key, inner in properties.items()])
+        if name == "array":
+            return pa.list_(pa.field("element", self.of(element_schema(found), within)))
+        if name == "string":
+            return pa.binary() if found.get("contentEncoding") == "base64" else _TEXTS.get(found.get("format", ""), pa.string())
+        return _PLAIN.get(name or "", pa.string())

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from levada.errors import ConfigError
 from levada.formats.json import JsonWriter
-from levada.formats.json_schema import JSON, SchemaDocument, type_name
+from levada.formats.json_schema import JSON, SchemaDocument, element_schema, type_name
 from levada.formats.reading import Registry, latest_version
 from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
 from levada.registry import Schema
@@ -74,12 +74,18 @@ class JsonSchemaWriter(WriteFormat):
         text = self.written or self.schema
         if text is None:
             text = latest_version(self.registry, self.subject, self.option, JSON, writes=True).schema.schema_str
-        document = SchemaDocument(json.loads(text))
+        try:
+            document = SchemaDocument(json.loads(text))
+        except (ValueError, RecursionError) as fault:
+            raise self._unreadable(fault) from fault
         try:
             _Fit(document, named).check(column, kind, document.document)
         except (TypeError, RecursionError) as fault:
             # TypeError: a keyword has a value of a wrong type, such as a list for "properties". Not every registry refuses that.
-            raise ConfigError(f"option '{self.option}': the JSON schema of '{self.subject}' cannot be read: {fault}") from fault
+            raise self._unreadable(fault) from fault
+
+    def _unreadable(self, fault: Exception) -> ConfigError:
+        return ConfigError(f"option '{self.option}': the JSON schema of '{self.subject}' cannot be read: {fault}")
 
     def encoder(self, column: str) -> Encode:
         """Return a function that encodes a column. column: its name, for errors."""
@@ -104,24 +110,28 @@ class _Fit:
             advice = "make it a struct, map or list first" if name in ("object", "array") else "cast it"
             raise ConfigError(f"column '{path}' is {self._named(kind)}, but the JSON schema has {name} there; {advice}")
         if name == "array":
-            self.check(f"{path}.element", kind.value_type, found.get("items"), within)
+            self.check(f"{path}.element", kind.value_type, element_schema(found), within)
         elif name == "object":
             self._check_object(path, kind, found, within)
 
     def _check_object(self, path: str, kind: pa.DataType, schema: Mapping[str, Any], within: tuple[str, ...]) -> None:
-        described, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        described, others, patterns = schema.get("properties") or {}, schema.get("additionalProperties"), "patternProperties" in schema
         if pa.types.is_map(kind):
-            self.check(f"{path}.value", kind.item_type, others, within)
+            if not described and not patterns:
+                self.check(f"{path}.value", kind.item_type, others, within)
             return
-        for name in schema.get("required") or ():
-            if kind.get_field_index(name) < 0:
-                raise ConfigError(f"column '{path}' has no field '{name}', which the JSON schema requires")
+        names, required = {one.name for one in kind}, schema.get("required")
+        missing = [name for name in required if name not in names] if isinstance(required, list) else []
+        if missing:
+            raise ConfigError(f"column '{path}' has no field '{missing[0]}', which the JSON schema requires")
         for one in kind:
             if one.name in described:
                 self.check(f"{path}.{one.name}", one.type, described[one.name], within)
-            elif "patternProperties" in schema:
+            elif patterns:
                 continue
             elif others is False:
-                raise ConfigError(f"column '{path}' has a field '{one.name}', and the JSON schema allows only {', '.join(described)}")
+                raise ConfigError(
+                    f"column '{path}' has a field '{one.name}', and the JSON schema allows only {', '.join(described) or 'none'}"
+                )
             else:
                 self.check(f"{path}.{one.name}", one.type, others, within)
