@@ -116,7 +116,13 @@ def build_and_try(pythons: list[Python], platforms: list[Platform], scratch: Pat
 
 def find_builder(version: str) -> Python | None:
     """Return a Python of this version on the path or in .pythons that has its C headers; None if there is none."""
-    program = "import os, sys, sysconfig; print(sys.executable); sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))"
+    # A free-threaded 3.14 is also there as python3.14, but its wheels are those of 3.14t.
+    program = f"""if True:
+        import os, sys, sysconfig
+        print(sys.executable)
+        is_free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+        sys.exit(is_free_threaded != {version.endswith("t")} or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
+    """
     candidates: list[str | Path] = [f"python{version}", *UNPACKED.glob(f"x86_64-*/usr/bin/python{version}")]
     for candidate in candidates:
         try:

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from levada.errors import ConfigError
 from levada.formats.json import JsonFormat
 from levada.formats.reading import LONGEST, DecodedRows, Decoder, Format, Registry, RowFault, latest_version, with_short_ids
-from levada.registry.schema import refuse_rules_on_reading
+from levada.registry.schema import JSON, refuse_rules_on_reading
 from levada.registry.wire_format import HEADER_SIZE, MAGIC
 
-JSON = "JSON"
 _NO_OBJECT = b"?"
 _CHOICES = ("oneOf", "anyOf", "allOf")
 MOST_FIELDS = 10_000

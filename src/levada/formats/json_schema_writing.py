@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from levada.errors import ConfigError
 from levada.formats.json import JsonWriter
-from levada.formats.json_schema import JSON, SchemaDocument, element_schema, type_name
+from levada.formats.json_schema import SchemaDocument, element_schema, type_name
 from levada.formats.reading import Registry, latest_version
 from levada.formats.writing import Encode, Named, WriteFormat, schema_id_for
 from levada.registry import Schema
+from levada.registry.schema import JSON
 from levada.registry.wire_format import header
 
 _MOST_SHOWN = 60
@@ -103,8 +104,10 @@ class _Fit:
     def check(self, path: str, kind: pa.DataType, schema: Any, within: tuple[str, ...] = ()) -> None:
         """Raise ConfigError with the path of the first field that does not fit."""
         found, within = self._document.followed(schema, within)
-        name = type_name(found) if found is not None else None
-        if found is None or name is None or name not in _ACCEPTED or pa.types.is_null(kind):
+        if found is None or pa.types.is_null(kind):
+            return
+        name = type_name(found)
+        if name is None or name not in _ACCEPTED:
             return
         if not _ACCEPTED[name](kind):
             advice = "make it a struct, map or list first" if name in ("object", "array") else "cast it"
