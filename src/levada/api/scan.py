@@ -28,7 +28,6 @@ from levada.types import AnyRecord, K, TopicPartition, V
 if TYPE_CHECKING:
     from levada.formats.columns import RecordColumns
 
-PARTITION_FETCH_BYTES = 8 << 20
 SAMPLE_BYTES = 64 << 10
 """How much of each partition is read to estimate the size of its records."""
 SAMPLE_POLLS = 50
@@ -202,7 +201,7 @@ def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Co
     for name, why in REFUSED.items():
         if name in given:
             raise ConfigError(f"'{name}' does not apply to a scan: {why}")
-    own = {"allow.auto.create.topics": False, "max.partition.fetch.bytes": PARTITION_FETCH_BYTES, "auto.offset.reset": "none"}
+    own = {"allow.auto.create.topics": False, "auto.offset.reset": "none"}
     return ConsumerConfig.parse({**(config or {}), **{key: value for key, value in own.items() if key not in given}}, **settings)
 
 

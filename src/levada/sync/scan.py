@@ -119,8 +119,7 @@ def scan(
     offsets may come twice, up to the end of the new log. If the first difference is not known, and in a topic that was created again, the
     rest of the range counts as lost.
 
-    Other arguments are the consumer's settings; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised if no position
-    moves for default.api.timeout.ms.
+    Other arguments are the consumer's settings. TimeoutError is raised if no position moves for default.api.timeout.ms.
     """
     return Scan(scan_request(topics, config, **arguments), _connect)
 

@@ -5,8 +5,9 @@ at a time is in select(). Usually that is the I/O thread. A user's thread that w
 result: a response that does not have to pass from one thread to another arrives several milliseconds earlier when the interpreter is busy.
 
 Passing the baton takes two wake-ups of a thread, more than the work of a round trip, so it is not passed back after each wait. The I/O
-thread naps instead, and takes the baton when no thread has stepped during a nap, a deadline comes first, or much data arrives. If several
-threads wait, one steps and the others sleep; the one that leaves wakes the next.
+thread naps instead, and takes the baton when no thread has stepped during a nap, or a deadline comes first. If several threads wait, one
+steps and the others sleep; the one that leaves wakes the next. The I/O thread does not read on at once while a thread of the program
+processes what it got: both would fight for the interpreter, and the data wait in the socket at no cost.
 
 A thread that changes something under the lock calls advance(): the engine acts at once, in that thread, and writes what can be written. The
 thread in select() is woken only if it would sleep past the engine's next deadline. Lock order: baton, then lock.
@@ -32,8 +33,6 @@ IDLE_NAP_MS = 1_000
 """How long it naps while a user's thread stays in the same select(); that thread wakes it when it leaves."""
 LONGEST_SELECT_MS = 1_000
 """The longest select(), so that a deadline far away, such as the timeout of a request just sent, need not wake the thread in it."""
-BUSY_BYTES = 64 << 10
-"""When this much arrived during a wait, the I/O thread reads on while the user processes it."""
 
 
 class Stepper:
@@ -63,7 +62,6 @@ class Stepper:
         self._steps_at_nap = 0
         self._user_steps = 0
         self._seen_steps = 0
-        self._arrived_bytes = 0
         self._wanted = False
 
     # For all threads
@@ -143,8 +141,6 @@ class Stepper:
             self._selecting = False
             now_ms = self.now_ms()
             events = self._selectable.process(ready, now_ms)
-            for _, frame in events.received:
-                self._arrived_bytes += len(frame)
             # Nothing has happened if only a part of a response has come.
             if events or events.woken or now_ms >= self._deadline_ms:
                 self.engine.complete(events, now_ms)
@@ -163,7 +159,6 @@ class Stepper:
         if not self._baton.acquire(blocking=False):
             return False
         self.user_thread = threading.get_ident()
-        self._arrived_bytes = 0
         try:
             now_ms = self.now_ms()
             while not (waiter.settled or self.closing or is_interrupted() or now_ms >= limit_ms):
@@ -185,13 +180,10 @@ class Stepper:
             self._selectable.wakeup()
 
     def pass_on(self) -> None:
-        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long, or if much data
-        has arrived, which it reads on while the program processes it.
-        """
+        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long."""
         if self.waiting:
             self._wake_next()
-        elif self._arrived_bytes >= BUSY_BYTES or self._is_needed():
-            self._arrived_bytes = 0
+        elif self._is_needed():
             self._nap_ms = 0
             self._nap.wake()
 

@@ -51,6 +51,19 @@ class QuietNetwork:
         return NetEvents()
 
 
+class FastNetwork(QuietNetwork):
+    """A large response arrives in each select(), and it is what a user's thread waits for."""
+
+    def __init__(self, waiter: Waiter) -> None:
+        super().__init__()
+        self._waiter = waiter
+        self.end.set()
+
+    def process(self, ready: None, now_ms: int) -> NetEvents:
+        self._waiter.settle()
+        return NetEvents(received=[(1, memoryview(bytes(1 << 20)))])
+
+
 class StoppedClock:
     def now_ms(self) -> int:
         return 0
@@ -132,3 +145,22 @@ def test_the_last_user_to_leave_ends_a_long_nap_whenever_it_leaves(moment: int) 
     assert nap.slept_ms[-1] <= LONGEST_NAP_MS
     if moment == MOMENTS[-1]:
         assert nap.wanted_ms[-1] == IDLE_NAP_MS, "nobody had left before"
+
+
+def test_the_io_thread_sleeps_on_while_the_program_processes_what_it_got() -> None:
+    """Both would fight for the interpreter."""
+    engine: Any = IdleEngine()
+    waiter = Waiter()
+    network: Any = FastNetwork(waiter)
+    stepper = Stepper(engine, network, StoppedClock(), "tested")
+
+    def poll() -> None:
+        waiter.settled = False
+        assert stepper.step_until(waiter, NEVER_MS, lambda: False)
+        stepper.pass_on()
+
+    stepper._nap = nap = Nap(during=poll)
+    poll()
+    stepper.step_or_nap()
+    assert len(nap.wanted_ms) == 1, "it has stepped instead"
+    assert nap.slept_ms == nap.wanted_ms
