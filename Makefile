@@ -20,7 +20,7 @@
 # make bench-ack   what an acknowledgement costs: AckBuffer beside a dict and a heap, ack= beside a callback per record
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request and a send cost beside other clients, on a real Kafka, with targets
-# make bench-cli   levada scan --to parquet beside the library and kcat, on a real Kafka, with targets
+# make bench-cli   the command line beside kcat and the library, on a real Kafka, with targets
 # make bench-tls   what TLS costs readers and senders beside confluent-kafka, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
@@ -193,9 +193,9 @@ OLDER_SPARK_PIP = .venv-spark-$*/bin/python -m pip install --quiet --disable-pip
 bench-consume: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/consume.py $(SECTIONS) $(CONSUME_FLAGS)
 
-# CLI_FLAGS: --records, --turns.
+# SECTIONS: some of scan, json, produce, start; CLI_FLAGS: --quick, --turns.
 bench-cli: setup
-	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/cli.py $(CLI_FLAGS)
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/cli.py $(SECTIONS) $(CLI_FLAGS)
 
 # SECTIONS: some of reading, sending; TLS_FLAGS: --quick, --turns.
 bench-tls: setup
@@ -211,20 +211,18 @@ bench-ack: setup
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py
 
-# SECTIONS: some of them; ENGINE_FLAGS: --quick, --turns.
-bench-engine: setup .bench/before/built
-	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS)
+# SECTIONS: some of them; ENGINE_FLAGS: --quick, --turns. BEFORE: a commit; levada as it was then takes turns with this one.
+bench-engine: setup $(if $(BEFORE),.bench/$(BEFORE)/built)
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS) $(if $(BEFORE),--before .bench/$(BEFORE)/src)
 
 # SECTIONS: some of them; SPARK_FLAGS: --quick, --turns.
 bench-spark: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/spark.py $(SECTIONS) $(SPARK_FLAGS)
 
-# levada as it was before issue 8: what `send` costs is held against it.
-.bench/before/built: .venv/installed
-	@echo "Building levada as it was before issue 8 ..."
-	@commit=$$(git log -1 --format=%h --grep '^levada: rename the project') && test -n "$$commit" || { echo "no such commit; a full clone has it" >&2; exit 1; }; \
-	rm -rf .bench/before && mkdir -p .bench/before && git archive "$$commit" src setup.py pyproject.toml README.md LICENSE | tar -x -C .bench/before
-	@cd .bench/before && "$(CURDIR)/$(BIN)/python" setup.py -q build_ext --inplace
+.bench/%/built:
+	@echo "Building levada at $* ..."
+	@rm -rf .bench/$* && mkdir -p .bench/$* && git archive "$*" src setup.py pyproject.toml README.md LICENSE | tar -x -C .bench/$*
+	@cd .bench/$* && "$(CURDIR)/$(BIN)/python" setup.py -q build_ext --inplace
 	@touch $@
 
 # Peers and levada as a user gets them: the same pins, nothing else, and levada compiled and installed.

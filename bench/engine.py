@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import engine_latency
 import engine_load
@@ -25,7 +26,7 @@ def warm_up(bench: Bench) -> None:
 def main() -> int:
     """Measure, print a table per case and the missed targets, and save the rows."""
     run = Run("engine", __doc__ or "", SECTIONS, turns=5, quick="fewer records: does it work at all? Tails and ratios mean little")
-    run.parser.add_argument("--before", action="store_true", help="levada as it was before issue 8 in latency and load too")
+    run.parser.add_argument("--before", type=Path, help="the src folder of an older levada, compiled, which takes turns with this one")
     chosen = run.arguments(PACKAGES)
     try:
         with kafka() as broker:

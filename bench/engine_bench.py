@@ -18,12 +18,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from engine_process import Figures, Worker, WorkerFailed
 
 LEVADA = "levada"
-BEFORE = "levada before issue 8"
+BEFORE = "levada before"
 AIO = "levada.aio"
 CONFLUENT = "confluent-kafka"
 AIOKAFKA = "aiokafka"
-
-BEFORE_SOURCE = Path(__file__).parent.parent / ".bench" / "before" / "src"
 
 LEADERS_TIMEOUT_S = 60
 
@@ -102,10 +100,10 @@ class Case:
 class Bench:
     """One broker, and how often and how long all systems run against it.
 
-    quick: a short run that only tests whether everything works. before: also run levada as it was before issue 8.
+    quick: a short run that only tests whether everything works. before: a folder with an older levada, which runs too.
     """
 
-    def __init__(self, bootstrap_servers: str, turns: int, *, quick: bool = False, before: bool = False) -> None:
+    def __init__(self, bootstrap_servers: str, turns: int, *, quick: bool = False, before: Path | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.turns = turns
         self.quick = quick
@@ -178,18 +176,15 @@ def worker(runner: str, job: Mapping[str, Any], *, source: Path | None = None) -
     return lambda: Worker(runner, job, source=source).result()
 
 
-def now_and_before(make: Callable[[Path | None], System], *, before: bool = True) -> dict[str, System | str]:
-    """Return levada, and if wanted levada as it was before issue 8. make: makes a system that imports levada from a folder."""
+def now_and_before(bench: Bench, make: Callable[[Path | None], System]) -> dict[str, System | str]:
+    """Return levada, and the older levada if there is one. make: makes a system that imports levada from a folder."""
     systems: dict[str, System | str] = {LEVADA: make(None)}
-    if before:
-        there = BEFORE_SOURCE.is_dir()
-        systems[BEFORE] = make(BEFORE_SOURCE) if there else "skipped: .bench/before is not built; `make bench-engine` does"
-    return systems
+    return systems if bench.before is None else systems | {BEFORE: make(bench.before)}
 
 
-def ours(runner: str, job: Mapping[str, Any], *, before: bool = True) -> dict[str, System | str]:
+def ours(bench: Bench, runner: str, job: Mapping[str, Any]) -> dict[str, System | str]:
     """Do what now_and_before() does, for systems of one process."""
-    return now_and_before(lambda source: worker(runner, job, source=source), before=before)
+    return now_and_before(bench, lambda source: worker(runner, job, source=source))
 
 
 def worker_aio(runner: str, job: Mapping[str, Any]) -> System | str:

@@ -21,7 +21,7 @@ CPU = "CPU us per record, both processes"
 def run(bench: Bench) -> Iterator[Case]:
     """Measure every system once per turn, each on a new topic with one partition."""
     systems: dict[str, System | str] = {
-        **now_and_before(lambda source: _system(bench, "engine_latency_clients:levada", source), before=bench.before),
+        **now_and_before(bench, lambda source: _system(bench, "engine_latency_clients:levada", source)),
         CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
         IDEMPOTENT: _system(bench, "engine_latency_clients:confluent", idempotent=True),
         AIO: _system(bench, "engine_latency_aio:levada") if aio_reason() is None else f"skipped: {aio_reason()}",

@@ -73,7 +73,7 @@ def _unpaused(bench: Bench) -> Case:
 
 
 def _systems(bench: Bench, runner: str, jobs: dict[str, dict[str, Any]]) -> dict[str, System | str]:
-    return {**ours(runner, jobs[LEVADA], before=bench.before), CONFLUENT: worker(runner, jobs[CONFLUENT])}
+    return {**ours(bench, runner, jobs[LEVADA]), CONFLUENT: worker(runner, jobs[CONFLUENT])}
 
 
 def keyed(bootstrap_servers: str, topic: str, client: str, records: int, settings: dict[str, Any]) -> Figures:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from engine_bench import AIO, AIOKAFKA, BEFORE, CONFLUENT, LEVADA, Bench, Case, ours, worker, worker_aio
+from engine_bench import AIO, AIOKAFKA, CONFLUENT, LEVADA, Bench, Case, ours, worker, worker_aio
 from engine_process import Figures
 from engine_senders import FLUSH_S, levada
 from measure import Sample, measured
@@ -41,12 +41,11 @@ def _calls(bench: Bench) -> Case:
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, rounds=bench.scaled(ROUNDS))
         systems = {
-            **ours("engine_send:levada_calls", job),
+            **ours(bench, "engine_send:levada_calls", job),
             CONFLUENT: worker("engine_send:confluent_calls", job),
         }
         case = bench.run(Case(SECTION, "send() in the caller, without I/O"), systems)
     for name in CALL_VARIANTS:
-        case.hold(LEVADA, f"{name}, ns", BEFORE, 0.5)
         case.hold(LEVADA, f"{name}, ns", CONFLUENT, 1)
     return case
 
@@ -55,7 +54,7 @@ def _rates(bench: Bench, size: int) -> Case:
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, records=bench.scaled(RECORDS[size]), value_bytes=size)
         systems = {
-            **ours("engine_send:levada_rate", job),
+            **ours(bench, "engine_send:levada_rate", job),
             CONFLUENT: worker("engine_send:confluent_rate", job),
         }
         case = bench.run(Case(SECTION, f"send of {size} B, default settings, all acknowledged"), systems)

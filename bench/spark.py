@@ -8,6 +8,7 @@ import spark_json
 import spark_latency
 import spark_once
 import spark_read
+import spark_stream
 import spark_write
 from kafka_jars import KafkaUnavailable
 from machine import kafka
@@ -16,7 +17,14 @@ from spark_bench import WARM_ROWS, SparkBench
 from spark_once import inline_of
 from spark_session import session
 
-SECTIONS = {"read": spark_read, "json": spark_json, "write": spark_write, "latency": spark_latency, "once": spark_once}
+SECTIONS = {
+    "read": spark_read,
+    "stream": spark_stream,
+    "json": spark_json,
+    "write": spark_write,
+    "latency": spark_latency,
+    "once": spark_once,
+}
 INLINE_MAX_BYTES = 64 << 20
 PACKAGES = ("pyspark", "pyarrow", "confluent-kafka")
 

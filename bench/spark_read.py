@@ -11,7 +11,7 @@ from engine_bench import LEVADA
 from spark_bench import CONNECTOR, TUNED, Reader, SparkBench, SparkCase, Topic
 
 SECTION = "read"
-ROWS = {100: 10_000_000, 1024: 1_000_000}
+ROWS = {100: 20_000_000, 1024: 1_000_000}
 CODECS = ("none", "lz4")
 BY_SCHEMA, BY_SELECT = "levada, schema of value", "levada, select of value"
 SELECTED = {BY_SELECT: LEVADA, CONNECTOR: CONNECTOR, TUNED: TUNED}
