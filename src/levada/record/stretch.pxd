@@ -43,10 +43,14 @@ cdef class Stretch:
     cdef long long crc_at(self, Py_ssize_t at) noexcept nogil
     @cython.locals(source="const unsigned char*", at=Py_ssize_t)
     cdef void take_in(self, Py_ssize_t size, Py_ssize_t unpacked_size) noexcept nogil
+    @cython.locals(found=list, at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t, kind=object, epoch=object)
+    cpdef list consumer_records(self, str topic, object partition)
     @cython.locals(before=Py_ssize_t, reached=Py_ssize_t)
     cpdef bint fill(self, RecordSink sink) except *
-    @cython.locals(at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t, records=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t)
     cdef Py_ssize_t run(self, RecordSink sink) noexcept nogil
+    @cython.locals(records=Py_ssize_t, end=Py_ssize_t)
+    cdef Py_ssize_t enter_next(self, Py_ssize_t at, Py_ssize_t size, Py_ssize_t place) noexcept nogil
     @cython.locals(source="const unsigned char*", time_at=Py_ssize_t)
     cdef void enter(self, Py_ssize_t at, Py_ssize_t records, Py_ssize_t end) noexcept nogil
     @cython.locals(last=Py_ssize_t, codec=cython.int, place=Py_ssize_t, size=Py_ssize_t, unpacked_size=Py_ssize_t)

@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Reads many small record batches into columns at once.
+"""Reads many small record batches at once, into columns or as ConsumerRecords.
 
 A fetch brings dozens of small batches, and a RecordBatch object costs as much as the records of a small batch. A batch is called plain if
 it is complete, valid, neither empty nor a control batch, and if it is uncompressed, or small. Consecutive plain batches with the same
-leader epoch, codec and timestamp type form a stretch. They are measured together, and their records go into the columns in one pass without
-the interpreter lock. Compressed batches are decompressed while they are measured. A large compressed batch is not plain: the cost of its
-object does not matter.
+leader epoch, codec and timestamp type form a stretch. They are measured together, and their records go into columns in one pass without the
+interpreter lock, or become ConsumerRecords without a RecordBatch object for each batch. Compressed batches are decompressed while they are
+measured. A large compressed batch is not plain: the cost of its object does not matter.
 
 A stretch raises nothing for invalid data. It ends before the first batch that is not plain, for example a control batch, or a batch that is
 corrupt or incomplete. RecordBatch reads that batch, and raises its errors.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.errors import DecompressionError
+from levada.errors import CorruptRecordError, DecompressionError
 from levada.record.compression import Codec, decompress
 from levada.record.header import AFTER_LENGTH as _AFTER_LENGTH
 from levada.record.header import CODEC_BITS as _CODEC_BITS
@@ -32,6 +32,7 @@ from levada.record.header import HEADER_SIZE as _HEADER_SIZE
 from levada.record.header import LOG_APPEND_TIME as _LOG_APPEND_TIME
 from levada.record.reader import MIN_RECORD_SIZE as _MIN_RECORD_SIZE
 from levada.record.reader import RecordSink, RecordWalker
+from levada.types import AnyRecord
 
 # Assigned again, so that they are C numbers in compiled code.
 AFTER_LENGTH = _AFTER_LENGTH
@@ -212,6 +213,28 @@ class Stretch:
         self.size_bytes += unpacked_size
         self.end = at + size
 
+    def consumer_records(self, topic: str, partition: int) -> list[AnyRecord]:
+        """Return the records of all batches as ConsumerRecords.
+
+        If a record is corrupt, the batch with that record and all later batches are removed from the stretch, and their records are not
+        returned.
+        """
+        found: list[AnyRecord] = []
+        kind, epoch = self.stamped_by_broker, self.leader_epoch
+        at, place = self.begin, 0
+        while at < self.end:
+            size = number(self.batches.source, at + LENGTH_AT, 4) + AFTER_LENGTH
+            place = self.enter_next(at, size, place)
+            try:
+                found += self.walker.consumer_records(topic, partition, kind, epoch, self.start)
+            except CorruptRecordError:
+                self.walker.fault = 0
+                self.end_at(at)
+                break
+            at += size
+        self.walker.end = self.walker.whole
+        return found
+
     def fill(self, sink: RecordSink) -> bool:
         """Add the records of all batches to the sink's columns, which have memory for the records.
 
@@ -234,17 +257,25 @@ class Stretch:
         at, start, place = self.begin, self.start, 0
         while at < self.end:
             size = number(self.batches.source, at + LENGTH_AT, 4) + AFTER_LENGTH
-            if self.codec == 0:
-                self.enter(at, at + HEADER_SIZE, at + size)
-            else:
-                records = place + SIZE
-                place = records + number(self.walker.source, place, SIZE)
-                self.enter(at, records, place)
+            place = self.enter_next(at, size, place)
             if sink.run(self.walker, start, MOST, MOST) or self.walker.fault != 0:
                 return at
             at += size
         self.walker.end = self.walker.whole
         return at
+
+    def enter_next(self, at: int, size: int, place: int) -> int:
+        """Move the walker to the records of the batch at position `at`, of `size` bytes. Return the `place` for the next batch.
+
+        place: where in the decompressed records those of this batch begin, with their size before them.
+        """
+        if self.codec == 0:
+            self.enter(at, at + HEADER_SIZE, at + size)
+            return place
+        records = place + SIZE
+        end = records + number(self.walker.source, place, SIZE)
+        self.enter(at, records, end)
+        return end
 
     def enter(self, at: int, records: int, end: int) -> None:
         """Move the walker to the records of the batch at position `at`. records, end: the positions where the records begin and end."""

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, emptied, run_flow
+from levada.consumer.fetch.decode import RecordConverter, on_decode_error
 from levada.consumer.fetch.fetch_cursor import FetchCursor
-from levada.errors import KafkaError
+from levada.errors import CorruptRecordError, KafkaError
+from levada.logs import Log
 from levada.record.batch import RecordBatch, assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import COLUMNS, ColumnDecoder
 from levada.record.compression import Codec, compress, decompress
-from levada.types import IsolationLevel
+from levada.types import AnyRecord, IsolationLevel, TopicPartition
 from settings_kit import read_options
 
 LARGE = 1 << 30
@@ -69,22 +71,25 @@ def a_batch(base_offset: int, random: Random, usual: Codec, *, damages: bool) ->
     return bytes(data)
 
 
+def some_fetches(bench: Bench, random: Random, usual: Codec, *, damages: bool) -> None:
+    """Add a fetch with batches of all kinds."""
+    piece, offset = b"", 0
+    for _ in range(random.randrange(1, 25)):
+        data = a_batch(offset, random, usual, damages=damages)
+        piece += data
+        offset += 9 if damages else max(RecordBatch(memoryview(data)).last_offset + 1 - offset, 1)
+    bench.fetched(piece[: len(piece) - random.choice([0, 0, 10])], aborted=random.choice([(), ((7, 20),)]))
+
+
 @pytest.mark.parametrize("checks", [True, False])
 @pytest.mark.parametrize("seed", range(100))
 def test_stretches_and_single_batches_give_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, checks: bool) -> None:
     def story(*, at_once: bool) -> list[Any]:
         random = Random(seed)
         level = random.choice(list(IsolationLevel))
-        usual = list(Codec)[seed // 2 % len(Codec)]
         bench = Bench(options=read_options(isolation_level=level, check_crcs=checks))
-        start = random.randrange(4)
-        bench.assign(start, stop=random.choice([None, None, 60]))
-        piece, offset = b"", 0
-        for _ in range(random.randrange(1, 25)):
-            data = a_batch(offset, random, usual, damages=seed % 2 == 1)
-            piece += data
-            offset += max(RecordBatch(memoryview(data)).last_offset + 1 - offset, 1) if seed % 2 == 0 else 9
-        bench.fetched(piece[: len(piece) - random.choice([0, 0, 10])], aborted=random.choice([(), ((7, 20),)]))
+        bench.assign(random.randrange(4), stop=random.choice([None, None, 60]))
+        some_fetches(bench, random, list(Codec)[seed // 2 % len(Codec)], damages=seed % 2 == 1)
         sink = ColumnDecoder(COLUMNS, text=random.choice([(), ("value",)]))
         limits = [(random.choice([None, 3, 11, 40]), random.choice([LARGE, 50, 700])) for _ in range(60)]
         with monkeypatch.context() as patch:
@@ -98,6 +103,47 @@ def test_stretches_and_single_batches_give_the_same(monkeypatch: pytest.MonkeyPa
         return [rows, list(dict.fromkeys(found for found, _, _ in calls if isinstance(found, str))), calls[-1][1:]]
 
     assert flat(story(at_once=True)) == flat(story(at_once=False))
+
+
+def only_short(value: bytes) -> bytes:
+    """A deserializer to which some values of a_batch() are errors."""
+    if len(value) > 200:
+        raise ValueError(f"{len(value)} bytes")
+    return value
+
+
+@pytest.mark.parametrize("checks", [True, False])
+@pytest.mark.parametrize("seed", range(100))
+def test_records_of_stretches_and_of_single_batches_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, checks: bool) -> None:
+    def story(*, at_once: bool) -> list[Any]:
+        random = Random(seed)
+        level = random.choice(list(IsolationLevel))
+        word = random.choice(["raise", "skip", "null"])
+        deserializer = random.choice([None, only_short])
+        bench = Bench(
+            options=read_options(isolation_level=level, check_crcs=checks),
+            converter=RecordConverter(value_deserializer=deserializer, on_error=on_decode_error(word, Log("levada.consumer"))),
+        )
+        bench.assign(random.randrange(4), stop=random.choice([None, None, 60]))
+        some_fetches(bench, random, list(Codec)[seed // 2 % len(Codec)], damages=seed % 2 == 1)
+        told: list[Any] = []
+        with monkeypatch.context() as patch:
+            if not at_once:
+                patch.setattr(FetchCursor, "_take_plain", lambda *_: [])
+            for _ in range(60):
+                try:
+                    told.append([shown(record) for record in bench.records(random.choice([1, 3, 11, 40]))])
+                except KafkaError as error:
+                    told.append(f"{type(error).__name__}: {error}")
+                # Before an error in a later batch, the position may be anywhere in a hole between the batches.
+                if word != "raise":
+                    told.append((bench.position(), bench.subscription.state(TopicPartition("orders", 0)).leader_epoch))
+        return told
+
+    def shown(record: AnyRecord) -> tuple[Any, ...]:
+        return (*record[:9], str(record.decode_error))
+
+    assert story(at_once=True) == story(at_once=False)
 
 
 def filled(*data: bytes, **settings: Any) -> Bench:
@@ -127,6 +173,15 @@ def test_plain_batches_are_not_looked_at_one_by_one(looked_at: list[int], codec:
     rows, position, epoch = read(bench, ColumnDecoder(("offset", "leader_epoch")), None, LARGE)
     assert rows == [{"offset": offset, "leader_epoch": offset // 30} for offset in range(90)]
     assert (position, epoch) == (90, 2)
+    assert looked_at == []
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_of_plain_batches_come_without_an_object_per_batch(looked_at: list[int], codec: Codec) -> None:
+    bench = filled(*(batch(10 * n, [b"v"] * 10, epoch=n // 3, codec=codec) for n in range(9)))
+    records = bench.records()
+    assert [(record.offset, record.leader_epoch) for record in records] == [(offset, offset // 30) for offset in range(90)]
+    assert bench.position() == 90
     assert looked_at == []
 
 
@@ -241,3 +296,14 @@ def test_damage_within_a_stretch_ends_it_with_all_that_belongs_to_the_rows_befor
     assert [(header["key"], header["value"]) for row in rows for header in row["headers"]] == expected  # type: ignore[index]
     error, _, _ = read(bench, sink, None, LARGE)
     assert "offset 100" in error
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_before_a_damaged_one_are_handed_out_before_its_error(codec: Codec) -> None:
+    pieces = [batch(10 * n, [b"v"] * 10, codec=codec) for n in range(5)]
+    bench = filled(*pieces, damaged_record(100, codec), batch(110, [b"v"], codec=codec), options=read_options(check_crcs=False))
+    assert bench.offsets() == list(range(50))
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match="offset 100"):
+            bench.offsets()
+    assert bench.position() == 50

@@ -67,6 +67,8 @@ class FetchCollector:
         self._lock = lock
         self._options = options
         self._converter = converter
+        self._room = bytearray()
+        """Memory for decompressed records, which every cursor uses."""
         self._counters = buffer.counters
         self._reset_to = reset_to
         self._cursors: list[Cursor] = []
@@ -264,7 +266,7 @@ class FetchCollector:
                 self._used_up(self._touched[-1])
             cursor = next((cursor for cursor in self._cursors if isinstance(cursor, FetchCursor) and cursor.is_readable), None)
             if cursor is None and (fetch := self._take()) is not None:
-                cursor = FetchCursor(fetch, self._options, self._converter)
+                cursor = FetchCursor(fetch, self._options, self._converter, self._room)
                 self._cursors.append(cursor)
             if cursor is not None and cursor not in self._touched:
                 self._touched.append(cursor)

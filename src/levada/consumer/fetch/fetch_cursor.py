@@ -90,9 +90,11 @@ class FetchCursor:
     """
 
     def __init__(
-        self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, begin: tuple[int, int] | None = None
+        self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, room: bytearray, begin: tuple[int, int] | None = None
     ) -> None:
-        """begin: the position and leader epoch to begin at; None for those of the fetch."""
+        """room: memory for decompressed records, which take_records() overwrites. begin: the position and leader epoch to begin at; None
+        for those of the fetch.
+        """
         self.fetch = fetch
         self.committed = begin or (fetch.fetch_offset, fetch.state.leader_epoch)
         """Its place when the partition's position was last moved."""
@@ -104,6 +106,7 @@ class FetchCursor:
         """How many of its records the running call returns."""
         self._options = options
         self._converter = converter
+        self._room = room
         self._stop = fetch.state.stop_offset
         self._at = 0
         """Where in the data the next batch begins."""
@@ -116,7 +119,7 @@ class FetchCursor:
 
     def fresh(self) -> FetchCursor:
         """Return a new cursor over the same fetch, at the place of this cursor when the partition's position was last moved."""
-        return FetchCursor(self.fetch, self._options, self._converter, self.committed)
+        return FetchCursor(self.fetch, self._options, self._converter, self._room, self.committed)
 
     @property
     def is_readable(self) -> bool:
@@ -146,6 +149,8 @@ class FetchCursor:
         Return [] only when the fetch has no more records.
         """
         try:
+            if done := self._take_plain(limit):
+                return done
             while (batch := self._current()) is not None:
                 if not (records := self._decode(batch, limit)):
                     self._leave(batch)
@@ -156,6 +161,24 @@ class FetchCursor:
             self._begin_again()
             self._raise(fault)
         return []
+
+    def _take_plain(self, limit: int) -> list[AnyRecord]:
+        """Return up to `limit` records of the stretch of plain batches that begins at the position; [] if none does, or if all its records
+        were skipped.
+        """
+        if not self._is_at_plain:
+            return []
+        tp, stretch = self.fetch.state.tp, self._begin_stretch()
+        stretch.measure(limit, MAX_OFFSET, 0, self._room)
+        records = stretch.consumer_records(tp.topic, tp.partition)
+        done, settled = self._converter.convert(records)
+        if settled == len(records):
+            self._pass_stretch(stretch)
+        else:
+            self.position, self.leader_epoch = records[settled].offset, stretch.leader_epoch
+            self._begin_again()
+        self.handed_out += len(done)
+        return done
 
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
         """Add records to the columns until `limit` records or `max_bytes` bytes are reached, or the fetch has no more records.
@@ -185,7 +208,7 @@ class FetchCursor:
 
         If a stretch of plain batches begins at the position, it is added; else the rest of the current batch.
         """
-        if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
+        if self._is_at_plain and (plain := self._add_plain(sink, limit, max_bytes)):
             return plain
         batch = self._current()
         if batch is None:
@@ -199,9 +222,6 @@ class FetchCursor:
         if not added and reached <= self.position:
             return None
         self._reach(batch, reached)
-        # After a large compressed batch probably comes another one, and finding out that it is too large would decompress a part of it.
-        is_large = bool(batch.attributes & CODEC_BITS) and not is_small(batch.size_bytes, len(batch.payload()))
-        self._may_be_plain = not (self._hides_aborted or is_large)
         return added
 
     def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
@@ -220,20 +240,33 @@ class FetchCursor:
 
         limit: the maximum number of rows to add; None for no limit.
         """
+        tp, stretch = self.fetch.state.tp, self._begin_stretch()
+        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes)
+        self._pass_stretch(stretch)
+        return added
+
+    @property
+    def _is_at_plain(self) -> bool:
+        """Whether a stretch of plain batches may begin at the position."""
+        return self._batch is None and self._may_be_plain and not self.exhausted
+
+    def _begin_stretch(self) -> Stretch:
+        """Return a stretch that begins at the position, without batches yet."""
         if self._stretch is None:
             check = checksum if self._options.check_crcs else None
             stop = MAX_OFFSET if self._stop is None else self._stop
             self._stretch = Stretch(self.fetch.records, stop, check, self._options.max_decompressed_bytes)
-        tp, stretch = self.fetch.state.tp, self._stretch
-        stretch.begin_at(self._at, self.position)
-        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes)
+        self._stretch.begin_at(self._at, self.position)
+        return self._stretch
+
+    def _pass_stretch(self, stretch: Stretch) -> None:
+        """Move past the batches of a stretch, if there are any."""
         if stretch.size_bytes:
             self.used_bytes = self._at
             self._read_from(stretch.end)
             self.position = stretch.next_offset
             self.leader_epoch = stretch.leader_epoch
             self._note_end()
-        return added
 
     def _current(self) -> RecordBatch | None:
         """Return the current batch, or else the next batch with records for the program; None if there is none."""
@@ -272,6 +305,9 @@ class FetchCursor:
     def _leave(self, batch: RecordBatch) -> None:
         self._pass(batch)
         self._batch = None
+        # After a large compressed batch probably comes another one, and finding out that it is too large would decompress a part of it.
+        is_large = bool(batch.attributes & CODEC_BITS) and not is_small(batch.size_bytes, len(batch.payload()))
+        self._may_be_plain = not (self._hides_aborted or is_large)
         self._note_end()
 
     def _note_end(self) -> None:
