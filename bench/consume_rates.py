@@ -82,7 +82,7 @@ class Rates:
                 with bench.filled(size, self._codec, batch_bytes) as topic:
                     case = Case(SECTION, f"{size} B, {self._codec}, {BATCHES[batch_bytes]}")
                     bench.run(case, {system: _system(bench, topic, size, way) for system, way in WAYS.items()})
-                _hold(case, is_plain=(size, self._codec) == (100, "none"))
+                _hold(case, size, self._codec)
                 yield case
 
 
@@ -91,17 +91,25 @@ def _system(bench: ConsumeBench, topic: str, size: int, way: Way) -> System | st
     return worker(way.runner, asdict(job)) if isinstance(way.runner, str) else way.runner(job)
 
 
-def _hold(case: Case, *, is_plain: bool) -> None:
-    if not is_plain:
-        case.hold(COLUMNS, RATE, _best(case, RATE, max, PEERS), 1, at_least=True)
+def _hold(case: Case, size: int, codec: str) -> None:
+    if (size, codec) == (100, "none"):
+        for peer, times in ((TABLE, 8.5), (COUNT, 4), (JAVA, 2)):
+            case.hold(COLUMNS, RATE, peer, times, at_least=True)
+        case.hold(COLUMNS, CPU, _best(case, CPU, min, CLIENTS), 0.25)
+        _hold_poll(case, 2)
+        for ours, peer in ((AIO_POLL, GETMANY), (AIO_ITERATION, AIOKAFKA_ITERATION)):
+            case.hold(ours, RATE, peer, 2.5, at_least=True)
         return
-    for peer, times in ((TABLE, 8), (COUNT, 4), (JAVA, 2)):
-        case.hold(COLUMNS, RATE, peer, times, at_least=True)
-    case.hold(COLUMNS, CPU, _best(case, CPU, min, CLIENTS), 0.25)
-    for ours, peer in ((POLL, VALUES), (ITERATION, VALUES)):
-        case.hold(ours, RATE, peer, 2, at_least=True)
-    for ours, peer in ((AIO_POLL, GETMANY), (AIO_ITERATION, AIOKAFKA_ITERATION)):
-        case.hold(ours, RATE, peer, 2.5, at_least=True)
+    case.hold(COLUMNS, RATE, _best(case, RATE, max, PEERS), 1, at_least=True)
+    if (size, codec) == (1024, "none"):
+        case.hold(COLUMNS, RATE, TABLE, 2.5, at_least=True)
+    if size == 1024 and codec in ("none", "lz4"):
+        _hold_poll(case, 1.1)
+
+
+def _hold_poll(case: Case, times: float) -> None:
+    for ours in (POLL, ITERATION):
+        case.hold(ours, RATE, VALUES, times, at_least=True)
 
 
 def _best(case: Case, figure: str, choose: Callable[..., str], peers: Iterable[str]) -> str:
