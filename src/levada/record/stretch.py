@@ -97,7 +97,7 @@ class Stretch:
         self.batches = self.walker = RecordWalker(data, 0, 0, 0, 0, None)
         self.stop = stop
         self.check = check
-        self.max_decompressed = max_decompressed
+        self.max_decompressed = min(max_decompressed, MOST_UNPACKED)
         self.begin_at(0, 0)
 
     def begin_at(self, begin: int, start: int) -> None:
@@ -147,7 +147,7 @@ class Stretch:
             records = decompress(codec, self.data[self.end + HEADER_SIZE : self.end + size], self.max_decompressed)
         except DecompressionError:
             return False
-        if self.count_at(self.end) > len(records) // MIN_RECORD_SIZE or not is_small(size, len(records)):
+        if self.count_at(self.end) > len(records) // MIN_RECORD_SIZE:
             return False
         if not room:
             room += bytes(ROOM)

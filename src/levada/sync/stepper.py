@@ -6,8 +6,10 @@ result: a response that does not have to pass from one thread to another arrives
 
 Passing the baton takes two wake-ups of a thread, more than the work of a round trip, so it is not passed back after each wait. The I/O
 thread naps instead, and takes the baton when no thread has stepped during a nap, or a deadline comes first. If several threads wait, one
-steps and the others sleep; the one that leaves wakes the next. The I/O thread does not read on at once while a thread of the program
-processes what it got: both would fight for the interpreter, and the data wait in the socket at no cost.
+steps and the others sleep; the one that leaves wakes the next.
+
+When much data has arrived, the I/O thread reads on at once only if the program waits between its calls, for example for a database. Beside
+a program that computes, both threads would fight for the interpreter, and that costs more than to receive the data in the next call.
 
 A thread that changes something under the lock calls advance(): the engine acts at once, in that thread, and writes what can be written. The
 thread in select() is woken only if it would sleep past the engine's next deadline. Lock order: baton, then lock.
@@ -18,7 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 
 from levada.base.clock import NEVER_MS, Clock
 from levada.client.driver_interface import how_it_ended
@@ -31,6 +33,8 @@ NAP_MS = 10
 LONGEST_NAP_MS = 40
 IDLE_NAP_MS = 1_000
 """How long it naps while a user's thread stays in the same select(); that thread wakes it when it leaves."""
+BUSY_BYTES = 64 << 10
+"""From this amount on, much data has arrived during a call."""
 LONGEST_SELECT_MS = 1_000
 """The longest select(), so that a deadline far away, such as the timeout of a request just sent, need not wake the thread in it."""
 
@@ -62,6 +66,11 @@ class Stepper:
         self._steps_at_nap = 0
         self._user_steps = 0
         self._seen_steps = 0
+        self._arrived_bytes = 0
+        self._left_at: tuple[int, int, int] | None = None
+        """When the last call left with much data: its thread's ident, the time, and the processor time of that thread, in ns."""
+        self._program_waits = False
+        """Whether the program used the processor for less than half of the time between two such calls."""
         self._wanted = False
 
     # For all threads
@@ -141,6 +150,8 @@ class Stepper:
             self._selecting = False
             now_ms = self.now_ms()
             events = self._selectable.process(ready, now_ms)
+            for _, frame in events.received:
+                self._arrived_bytes += len(frame)
             # Nothing has happened if only a part of a response has come.
             if events or events.woken or now_ms >= self._deadline_ms:
                 self.engine.complete(events, now_ms)
@@ -160,6 +171,7 @@ class Stepper:
             return False
         self.user_thread = threading.get_ident()
         try:
+            self._note_return(self.user_thread)
             now_ms = self.now_ms()
             while not (waiter.settled or self.closing or is_interrupted() or now_ms >= limit_ms):
                 now_ms = self._step(limit_ms, now_ms)
@@ -180,12 +192,29 @@ class Stepper:
             self._selectable.wakeup()
 
     def pass_on(self) -> None:
-        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long."""
+        """Stop waiting: let the next waiting thread step. If there is none, wake the I/O thread if it would sleep too long, or if it is to
+        read on.
+        """
         if self.waiting:
             self._wake_next()
-        elif self._is_needed():
+            return
+        is_much = self._arrived_bytes >= BUSY_BYTES
+        if is_much:
+            self._arrived_bytes = 0
+            self._left_at = threading.get_ident(), perf_counter_ns(), thread_time_ns()
+        if (is_much and self._program_waits) or self._is_needed():
             self._nap_ms = 0
             self._nap.wake()
+
+    def _note_return(self, thread: int) -> None:
+        """Note how a thread of the program has spent the time since it left with much data."""
+        self._arrived_bytes = 0
+        if self._left_at is None:
+            return
+        left_by, left_ns, used_ns = self._left_at
+        self._left_at = None
+        if left_by == thread:
+            self._program_waits = 2 * (thread_time_ns() - used_ns) < perf_counter_ns() - left_ns
 
     def _is_needed(self) -> bool:
         """Whether the I/O thread has to be woken: it would sleep beyond the next deadline or for long, or the client is being closed."""

@@ -227,6 +227,7 @@ def test_behind_a_large_compressed_batch_none_is_decompressed_for_nothing(monkey
 
     def noted(codec: Codec, data: Any, most: int) -> Any:
         decompressed.append(len(data))
+        assert most <= 256 << 10
         return decompress(codec, data, most)
 
     monkeypatch.setattr("levada.record.stretch.decompress", noted)

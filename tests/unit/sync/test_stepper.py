@@ -147,8 +147,12 @@ def test_the_last_user_to_leave_ends_a_long_nap_whenever_it_leaves(moment: int) 
         assert nap.wanted_ms[-1] == IDLE_NAP_MS, "nobody had left before"
 
 
-def test_the_io_thread_sleeps_on_while_the_program_processes_what_it_got() -> None:
-    """Both would fight for the interpreter."""
+@pytest.mark.parametrize(("used_ms", "woken"), [(20, False), (1, True)])
+def test_the_io_thread_reads_on_only_beside_a_program_that_waits(monkeypatch: pytest.MonkeyPatch, used_ms: int, woken: bool) -> None:
+    """Beside a program that computes, both would fight for the interpreter."""
+    spent_ns = {"perf_counter_ns": 0, "thread_time_ns": 0}
+    for name in spent_ns:
+        monkeypatch.setattr(f"levada.sync.stepper.{name}", lambda name=name: spent_ns[name])
     engine: Any = IdleEngine()
     waiter = Waiter()
     network: Any = FastNetwork(waiter)
@@ -159,8 +163,12 @@ def test_the_io_thread_sleeps_on_while_the_program_processes_what_it_got() -> No
         assert stepper.step_until(waiter, NEVER_MS, lambda: False)
         stepper.pass_on()
 
-    stepper._nap = nap = Nap(during=poll)
+    def work_and_poll() -> None:
+        spent_ns["perf_counter_ns"] += 25_000_000
+        spent_ns["thread_time_ns"] += used_ms * 1_000_000
+        poll()
+
+    stepper._nap = nap = Nap(during=work_and_poll)
     poll()
     stepper.step_or_nap()
-    assert len(nap.wanted_ms) == 1, "it has stepped instead"
-    assert nap.slept_ms == nap.wanted_ms
+    assert nap.slept_ms == [0 if woken else nap.wanted_ms[0]]

@@ -1,4 +1,4 @@
-"""Reads one completed fetch, batch by batch.
+"""Reads one completed fetch, batch by batch, or many small batches at once.
 
 The cursor decides which batches the program sees, and keeps the position: the offset after the last record that was returned or skipped. A
 batch counts as read up to its own last offset, not that of its last record, so a compacted log cannot block a reader at its end.
@@ -144,9 +144,9 @@ class FetchCursor:
         return min(left, limit * (length + AFTER_LENGTH) // count)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
-        """Return up to `limit` records, possibly fewer at the end of a batch or before an error. If an error comes first, it is raised.
+        """Return up to `limit` records, possibly fewer at the end of a batch or a stretch, or before an error.
 
-        Return [] only when the fetch has no more records.
+        If an error comes first, it is raised. Return [] only when the fetch has no more records.
         """
         try:
             if done := self._take_plain(limit):
@@ -163,8 +163,8 @@ class FetchCursor:
         return []
 
     def _take_plain(self, limit: int) -> list[AnyRecord]:
-        """Return up to `limit` records of the stretch of plain batches that begins at the position; [] if none does, or if all its records
-        were skipped.
+        """Return up to `limit` records of the stretch of plain batches that begins at the position; [] if none does, or if the records that
+        were taken were all skipped.
         """
         if not self._is_at_plain:
             return []
