@@ -51,8 +51,10 @@ class FrameReader:
         if self.fault is not None:
             raise self.fault
         self._take_back()
-        target = memoryview(self._shared if self._large is None else self._rest_of_large(self._large))
-        self._handed_out = target[self._filled : len(target) if self._large is None else self._large_size]
+        whole = memoryview(self._shared if self._large is None else self._rest_of_large(self._large))
+        self._handed_out = whole[self._filled : len(whole) if self._large is None else self._large_size]
+        # Released here: a signal handler that runs later keeps the frame that the signal interrupted, with all its variables.
+        whole.release()
         return self._handed_out
 
     def received(self, count: int) -> list[memoryview | bytes]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,3 +165,32 @@ def test_M_D15_a_thousand_connections_that_have_begun_a_frame_cost_little() -> N
         assert tracemalloc.get_traced_memory()[0] < 10 * MIB
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [3_000, 6_000, 3 << 20])
+def test_a_signal_that_interrupts_get_buffer_does_not_keep_the_buffer_from_growing(size: int) -> None:
+    """A signal handler that runs later keeps the interrupted frame, as a frame that a trace function has noted is kept here."""
+    interrupted: list[FrameType] = []
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_name != "get_buffer":
+            return None
+        interrupted.append(frame)
+        return trace
+
+    reader = FrameReader()
+    data = framed(b"x" * size, b"y" * size)
+    frames: list[bytes] = []
+    tracing = sys.gettrace()
+    while data:
+        sys.settrace(trace)
+        try:
+            buffer = reader.get_buffer()
+        finally:
+            sys.settrace(tracing)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        frames += map(bytes, reader.received(count))
+    assert interrupted
+    assert frames == [b"x" * size, b"y" * size]
