@@ -219,7 +219,7 @@ bench-engine: setup $(if $(BEFORE),.bench/$(BEFORE)/built)
 bench-spark: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/spark.py $(SECTIONS) $(SPARK_FLAGS)
 
-.bench/%/built:
+.bench/%/built: | .venv/installed
 	@echo "Building levada at $* ..."
 	@rm -rf .bench/$* && mkdir -p .bench/$* && git archive "$*" src setup.py pyproject.toml README.md LICENSE | tar -x -C .bench/$*
 	@cd .bench/$* && "$(CURDIR)/$(BIN)/python" setup.py -q build_ext --inplace

@@ -228,11 +228,9 @@ class Stretch:
             try:
                 found += self.walker.consumer_records(topic, partition, kind, epoch, self.start)
             except CorruptRecordError:
-                self.walker.fault = 0
                 self.end_at(at)
                 break
             at += size
-        self.walker.end = self.walker.whole
         return found
 
     def fill(self, sink: RecordSink) -> bool:
