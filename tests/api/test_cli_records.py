@@ -88,6 +88,7 @@ def test_a_partition_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: 
     assert f"topic '{topic}' has no partition 2; it has 2, from 0 to 1" in ran.err
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_a_partition_of_the_input_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: NewTopic) -> None:
     topic = new_topic(kafka, 2)
     records = b'{"value": "a", "partition": 1}\n{"value": "b", "partition": 2}\n{"value": "c", "partition": 3}\n'
@@ -118,6 +119,19 @@ def test_a_run_that_is_broken_off_counts_what_was_acknowledged(
     assert ran.code == Exit.INTERRUPTED
     assert f"{0 if options else 100} records acknowledged" in ran.err
     assert "without an acknowledgement" not in ran.err
+
+
+@pytest.mark.usefixtures("lines_as")
+def test_options_are_for_json_records_that_have_no_field_of_their_own(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka, 3)
+    own = {"key": "k", "value": 1.50, "headers": {"h": "own"}, "partition": 1, "timestamp": 5}
+    records = "\n".join([json.dumps(own), "{}", "", json.dumps({**dict.fromkeys(own), "timestamp": -1, "value": ["v"]})]).encode()
+    options = ("-k", "me", "-H", "c=x", "-p", "2", "--timestamp", "@7")
+    levada("produce", topic, "-f", "json", "--keep-partitions", *options, stdin=records)
+    without, both = [("c", b"x")], [("h", b"own"), ("c", b"x")]
+    assert records_of(kafka, topic) == [(1, b"k", b"1.5", both, 5), (2, b"me", None, without, 7_000), (2, b"me", b'["v"]', without, 7_000)]
+    levada("produce", topic := new_topic(kafka, 3), "-f", "json", *options, stdin=records.replace(b"\n\n", b"\n"))
+    assert [(partition, key) for partition, key, *_ in records_of(kafka, topic)] == [(2, b"k"), (2, b"me"), (2, b"me")]
 
 
 def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
@@ -184,6 +198,7 @@ def test_what_is_no_file_of_columns_is_told_by_its_name(kafka: Any, new_topic: N
     )
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, new_topic: NewTopic) -> None:
     topic = new_topic(kafka)
     ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-f", "json", stdin=b'{"value": "a"}\n{"valu": "b"}\n{"value": "c"}\n')
@@ -193,6 +208,7 @@ def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, 
     assert values_of(kafka, topic) == [b"a"]
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_without_a_record_before_it_or_in_a_transaction_a_bad_line_is_no_part(kafka: Any, new_topic: NewTopic) -> None:
     arguments = ("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), "-f", "json")
     nothing = run(*arguments, stdin=b"{\n")
@@ -234,6 +250,7 @@ def test_columns_that_records_do_not_have(kafka: Any, new_topic: NewTopic, levad
     assert values_of(kafka, topic) == [b"a"]
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_a_record_that_no_broker_would_take_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", "json", stdin=b'{"value": "a"}\n{"timestamp": -5}\n')
     assert ran.code == Exit.PARTLY
@@ -328,6 +345,7 @@ def test_the_format_may_come_from_the_environment_or_the_profile(levada: Levada,
     assert levada(*one, env={"LEVADA_OUTPUT": "table"}).text == "1-4\n"
 
 
+@pytest.mark.usefixtures("lines_as")
 def test_what_json_prints_json_reads(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
     source, target = new_topic(kafka, 3), new_topic(kafka, 3)
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:

@@ -25,7 +25,7 @@ from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text, plain
 from levada.cli.records import json_records
-from levada.cli.records.columns import columns_of_lines, rows_as_json
+from levada.cli.records.columns import columns_of_json, columns_of_lines, rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.schemas import deserializers
@@ -192,14 +192,14 @@ def test_bytes_survive_json(value: bytes | None) -> None:
     line = json_records.to_json(changed(key=value, value=value, headers=[("h", value)]))
     assert "\n" not in line
     assert "\x85" not in line
-    [read] = json_lines(io.BytesIO(line.encode()))
+    [read] = json_lines(line.encode())
     assert read == InputRecord(1, value, value, [("h", value)], 1, 1_500)
 
 
 def test_what_a_deserializer_made_is_json_of_its_own() -> None:
     line = json_records.to_json(changed(value={"a": [1, None]}))
     assert '"value":{"a":[1,null]}' in line
-    assert next(json_lines(io.BytesIO(line.encode()))).value == b'{"a":[1,null]}'
+    assert next(json_lines(line.encode())).value == b'{"a":[1,null]}'
 
 
 def test_numbers_that_json_does_not_have_are_printed_as_text() -> None:
@@ -236,8 +236,73 @@ def test_a_json_value_keeps_all_digits_of_its_numbers(text: str) -> None:
 )
 def test_a_bad_line_is_named_by_its_number(line: bytes, fault: str) -> None:
     with pytest.raises(InputError, match=fault) as refused:
-        list(json_lines(io.BytesIO(b'{"value": "good"}\n\n' + line)))
+        list(json_lines(b'{"value": "good"}\n\n' + line))
     assert refused.value.line == 3
+
+
+JSON_DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=3,
+)
+JSON_LINE = st.fixed_dictionaries(
+    {},
+    optional={
+        "topic": TEXTS,
+        "offset": st.integers(0),
+        "partition": st.none() | st.integers(0, 3),
+        "timestamp": st.none() | st.integers(-1, 2**40),
+        "key": JSON_DATA,
+        "value": JSON_DATA | st.just({"base64": "/w=="}),
+        "headers": st.none() | st.dictionaries(TEXTS, TEXTS | st.none(), max_size=2) | st.just([{"key": "h", "value": {"base64": "/w=="}}]),
+    },
+)
+
+
+@given(st.lists(JSON_LINE, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_columns_of_json_are_the_records_of_its_lines(objects: list[dict[str, Any]], end: str, more: bool) -> None:
+    headers = [("c", b"x"), ("n", None)] if more else []
+    block = end.join(json.dumps(one, ensure_ascii=False) for one in objects).encode()
+    rows = columns_of_json(block, headers).to_pylist()
+    expected = list(json_lines(block))
+    assert len(rows) == len(expected)
+    for row, record in zip(rows, expected, strict=True):
+        names = ("value", "key", "partition", "timestamp")
+        assert [row.get(name) for name in names] == [getattr(record, name) for name in names]
+        if "headers" in row:
+            assert [(one["key"], one["value"]) for one in row["headers"]] == [*record.headers, *headers]
+        else:
+            assert not record.headers
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b'{"value": 1}\n\n{"value": 2}',
+        b'{"value":\n1}\n{"value": 2}{"value": 3}',
+        b'{"value":"1"}\n{"value":"2"}{"value":"3"}',
+        b'{"value":"1"}\n{"headers":[{}\n{}]}\n{"value":"2"}{"value":"3"}',
+        b'{"headers":[null]}',
+        b'{"headers":[{"key":null}]}',
+        b'{"value":\n1}',
+        b'{"value": 1} {"value": 2}\n{"value": 3}',
+        b'{"value": "a\nb"}',
+        b'{"value": "\\ud800"}',
+        b'{"headers": {"\\ud800": 1}}',
+        b'\xef\xbb\xbf{"value": 1}',
+        b'{"value": 1}\n{"vlaue": 2}',
+        b'{"value": 1}\n["key"]',
+        b'{"value": "\xff"}',
+        b'{"value": NaN}',
+        b'{"partition": "one"}',
+        b'{"partition": -1}',
+        b'{"timestamp": -2}',
+        b'{"timestamp": 1000000000000000000000}',
+        b'{"value": {"base64": "?"}}',
+    ],
+)
+def test_lines_of_json_that_are_not_plain_are_read_one_by_one(block: bytes) -> None:
+    assert columns_of_json(block, []) is None
 
 
 # Lines and CSV

@@ -352,6 +352,8 @@ class _Sending:
             with _opened(file) as stream:
                 if format == "lines":
                     self._send_lines(stream, where)
+                elif format == "json":
+                    self._send_json(stream, where)
                 else:
                     for record in self._records(stream, format):
                         self._send(record, where)
@@ -371,8 +373,6 @@ class _Sending:
 
     def _records(self, stream: IO[bytes], format: str) -> Iterator[InputRecord]:
         given = self._given
-        if format == "json":
-            return json_lines(stream)
         if format == "csv":
             return csv_rows(stream, given.nulls, ignores_columns=given.ignores_columns)
         return whole_file(stream, given.nulls)
@@ -380,13 +380,36 @@ class _Sending:
     def _send_lines(self, stream: IO[bytes], where: str) -> None:
         given = self._given
         for first, block in blocks(stream, given.delimiter):
-            # A small block is not worth the import of pyarrow.
-            if len(block) < LEAST_BLOCK or self._encode or not _has_pyarrow():
+            if self._goes_as_columns(block):
+                self._send_block(block, first, where)
+            else:
                 for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
                     self._send(record, where)
-            else:
-                self._send_block(block, first, where)
             self._note_read(stream)
+
+    def _send_json(self, stream: IO[bytes], where: str) -> None:
+        for first, block in blocks(stream, b"\n"):
+            batch = self._columns_of_json(block) if self._goes_as_columns(block) else None
+            if batch is not None:
+                self._send_batch(batch, first, f"{where}line")
+            else:
+                for record in json_lines(block, first):
+                    self._send(record, where)
+            self._note_read(stream)
+
+    def _goes_as_columns(self, block: bytes) -> bool:
+        # A small block is not worth the import of pyarrow.
+        return len(block) >= LEAST_BLOCK and not self._encode and _has_pyarrow()
+
+    def _columns_of_json(self, block: bytes) -> Any:
+        """Return columns with the headers of the command line, or None if each record has to be sent alone."""
+        from levada.cli.records.columns import columns_of_json
+
+        batch = columns_of_json(block, self._given.headers)
+        if batch is None or not self._given.keeps_partitions or "partition" not in batch.schema.names:
+            return batch
+        # _send() raises the error for the first record with a partition that is not there.
+        return batch if {*batch.column("partition").unique().to_pylist()} <= {*self._there, None} else None
 
     def _note_read(self, stream: IO[bytes]) -> None:
         if self._total_bytes:
@@ -465,18 +488,17 @@ class _Sending:
 
     def _send_batch(self, batch: Any, first_row: int, where: str) -> None:
         """Send rows, with the given fields where they have none. where: what messages call a row, before its number."""
-        from levada.cli.records.columns import with_constant, with_key
+        from levada.cli.records.columns import with_constant, with_default
 
         given, names = self._given, batch.schema.names
+        # A column of headers has those of the command line already.
         own = {"key": given.key, "headers": given.headers or None, "partition": given.partition, "timestamp": given.timestamp_ms}
-        if given.key is not None and "key" in names:
-            batch = with_key(batch, given.key)
         used: dict[str, Any] = {name: name for name in ("key", "value", "headers", "timestamp") if name in names}
         if given.keeps_partitions and "partition" in names:
             used["partition"] = "partition"
         for name, value in own.items():
-            if value is not None and name not in used:
-                batch = with_constant(batch, name, value)
+            if value is not None and not (name in used and name == "headers"):
+                batch = (with_default if name in used else with_constant)(batch, name, value)
         used |= {name: name for name in own if own[name] is not None}
         for first in range(0, batch.num_rows, self._pace.at_once):
             part = batch.slice(first, self._pace.at_once)

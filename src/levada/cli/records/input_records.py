@@ -67,10 +67,13 @@ def no_key(line: int, key_delimiter: bytes) -> InputError:
     return InputError(line, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
 
 
-def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
-    """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped. Raises InputError."""
-    for number, line in enumerate(stream, 1):
-        if not line.isspace():
+def json_lines(block: bytes, first: int = 1) -> Iterator[InputRecord]:
+    """Read one record from each line of JSON, in the format of `consume --format json`. Empty lines are skipped.
+
+    first: the number of the first line. Raises InputError.
+    """
+    for number, line in enumerate(block.split(b"\n"), first):
+        if line.strip():
             yield _reading(number, parse, line)
 
 
@@ -137,15 +140,24 @@ def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[tuple[int, bytes]]:
         left.append(some)
         seen = tail + some
         if delimiter in seen:
-            # Not rpartition(): of "|||" the first two are the delimiter "||".
-            *whole, rest = b"".join(left).split(delimiter)
-            yield first, delimiter.join(whole)
-            first += len(whole)
+            whole, count, rest = _last_line_off(b"".join(left), delimiter)
+            yield first, whole
+            first += count
             left, seen = [rest], rest
         # A delimiter may come in two reads.
         tail = seen[len(seen) - len(delimiter) + 1 :] if len(seen) >= len(delimiter) else seen
     if rest := b"".join(left):
         yield first, rest
+
+
+def _last_line_off(block: bytes, delimiter: bytes) -> tuple[bytes, int, bytes]:
+    """Return the whole lines of a block, how many there are, and the beginning of the next line."""
+    if len(delimiter) == 1:
+        whole, _, rest = block.rpartition(delimiter)
+        return whole, whole.count(delimiter) + 1, rest
+    # Not rpartition(): of "|||" the first two are the delimiter "||".
+    *lines, rest = block.split(delimiter)
+    return delimiter.join(lines), len(lines), rest
 
 
 def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
@@ -168,14 +180,15 @@ def _reading(number: int, read: Callable[[T], Mapping[str, Any]], given: T) -> I
             to_bytes(fields.get("value")),
             to_bytes(fields.get("key")),
             headers_of(fields.get("headers")),
-            _whole(fields, "partition"),
-            _whole(fields, "timestamp"),
+            whole_number(fields, "partition"),
+            whole_number(fields, "timestamp"),
         )
     except ValueError as fault:
         raise InputError(number, str(fault)) from None
 
 
-def _whole(fields: Mapping[str, Any], name: str) -> int | None:
+def whole_number(fields: Mapping[str, Any], name: str) -> int | None:
+    """Return the partition or timestamp of a record; None if it is not given, or is the timestamp -1. Raises ValueError."""
     given = fields.get(name)
     if given is None or (name == "timestamp" and given == -1):
         return None

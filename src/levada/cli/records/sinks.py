@@ -35,6 +35,8 @@ GROWING = ("offset", "timestamp")
 """Columns whose values differ little from row to row, for which delta encoding saves space."""
 MOST_WAITING = 4
 """Arrow batches that may wait for the writer before reading waits for it."""
+JSON_ROWS = 4096
+"""Rows that become JSON at a time. The texts of more rows need new memory again and again."""
 STDOUT = "-"
 
 
@@ -255,7 +257,8 @@ class _JsonLines:
         self._file = Path(file).open("wb") if self._owned else file  # noqa: SIM115 - closed by close()
 
     def write(self, batch: Any) -> None:
-        self._file.write(bytes_of(rows_as_json(batch, end="\n")))
+        for first in range(0, batch.num_rows, JSON_ROWS):
+            self._file.write(bytes_of(rows_as_json(batch.slice(first, JSON_ROWS), end="\n")))
 
     def finish(self) -> None:
         self._file.flush()
