@@ -3,6 +3,7 @@
 cimport cython
 
 from levada.ack_buffer cimport AckWindow
+from levada.producer.delivery.delivery cimport Delivery
 from levada.record.builder cimport RecordBatchBuilder
 
 cdef class ProducerBatch:
@@ -16,3 +17,11 @@ cdef class ProducerBatch:
 
     @cython.locals(acks=list, position=Py_ssize_t, buffer=AckWindow, succeeded=cython.bint)
     cpdef settle_acks(self)
+
+    @cython.locals(callbacks=list, position=Py_ssize_t, delivery=Delivery)
+    cpdef run_callbacks(self, log)
+
+    @cython.locals(when=cython.longlong, offset=cython.longlong)
+    cpdef metadata(self, long long index, long long timestamp, long long key_size=*, long long value_size=*)
+
+    cpdef error_of(self, long long index)
