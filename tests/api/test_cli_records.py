@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 
 import levada as lv
 from cli_kit import Ran, done, run
+from levada.cli.commands import produce
 from levada.cli.exits import Exit
 from levada.cli.records import sinks
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -119,6 +121,67 @@ def test_a_run_that_is_broken_off_counts_what_was_acknowledged(
     assert ran.code == Exit.INTERRUPTED
     assert f"{0 if options else 100} records acknowledged" in ran.err
     assert "without an acknowledgement" not in ran.err
+
+
+@pytest.mark.parametrize("format", ["lines", "json"])
+def test_rows_whose_sending_was_interrupted_may_have_been_written(
+    format: str, kafka: Any, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levada.cli.commands.produce.LEAST_BLOCK", 0)
+    send_arrow = lv.KafkaProducer.send_arrow
+
+    def interrupted(*given: Any, **more: Any) -> None:
+        send_arrow(*given, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lv.KafkaProducer, "send_arrow", interrupted)
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), "-f", format, stdin=b"{}\n{}\n")
+    assert ran.code == Exit.INTERRUPTED
+    assert "2 records sent without an acknowledgement; some may have been written" in ran.err
+    assert len(records_of(kafka, topic)) == 2
+
+
+def test_blocks_go_as_records_where_pyarrow_cannot_be_imported(
+    kafka: Any, new_topic: NewTopic, levada: Levada, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levada.cli.commands.produce.LEAST_BLOCK", 0)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    produce._has_pyarrow.cache_clear()
+    try:
+        levada("produce", topic := new_topic(kafka), stdin=b"a\n")
+    finally:
+        produce._has_pyarrow.cache_clear()
+    monkeypatch.undo()
+    assert values_of(kafka, topic) == [b"a"]
+
+
+def test_options_are_for_rows_that_have_no_field_of_their_own(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    topic, path = new_topic(kafka, 3), tmp_path / "x.arrow"
+    batch = pa.record_batch({"value": [b"a", b"b"], "partition": pa.array([1, None], pa.int8())})
+    nothing = pa.record_batch({"value": [b"c"], "partition": pa.array([None], pa.int8())})
+    with pa.ipc.new_file(path, batch.schema) as writer:
+        for part in (batch, batch.slice(0, 0), nothing):
+            writer.write_batch(part)
+    levada("produce", topic, path, "--keep-partitions", "-p", "2", "-H", "h=1", "-k", "me")
+    found = [(partition, key, value, headers) for partition, key, value, headers, _ in records_of(kafka, topic)]
+    assert found == [(partition, b"me", value, [("h", b"1")]) for partition, value in ((1, b"a"), (2, b"b"), (2, b"c"))]
+
+
+def test_compressed_files_are_not_read_as_lines(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(b"")
+    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "x.jsonl.gz")
+    assert ran.code == Exit.WRONG_USE
+    assert "x.jsonl.gz is compressed; give its content to stdin" in ran.err
+
+
+@pytest.mark.usefixtures("lines_as")
+def test_a_record_that_is_too_large_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
+    arguments = ("-b", kafka.bootstrap_servers, "-X", "max.request.size=1000", "produce", new_topic(kafka), "-f", "json")
+    ran = run(*arguments, stdin=b'{"value": "a"}\n{"value": "' + b"x" * 2_000 + b'"}\n{"value": "c"}\n')
+    assert ran.code == Exit.PARTLY
+    assert "line 2: " in ran.err
+    assert "row" not in ran.err
 
 
 @pytest.mark.usefixtures("lines_as")

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -230,6 +229,8 @@ def test_a_json_value_keeps_all_digits_of_its_numbers(text: str) -> None:
         (b'{"partition": "one"}', "partition must be a whole number"),
         (b'{"partition": true}', "partition must be a whole number"),
         (b'{"value": "\xff"}', "decode|JSON"),
+        (b'{"value": 1E9999999999999999999}', "out of range"),
+        (b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (b'{"value": NaN}', 'not JSON: JSON has no number NaN; write null, or "NaN" as text'),
         (b'{"value": [1.5, -Infinity]}', "JSON has no number -Infinity"),
     ],
@@ -297,7 +298,10 @@ def test_columns_of_json_are_the_records_of_its_lines(objects: list[dict[str, An
         b'{"partition": "one"}',
         b'{"partition": -1}',
         b'{"timestamp": -2}',
+        b'{"timestamp": 9223372036854775807}',
         b'{"timestamp": 1000000000000000000000}',
+        b'{"value": 1E9999999999999999999}',
+        b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"value": {"base64": "?"}}',
     ],
 )
@@ -353,16 +357,14 @@ def test_a_block_is_there_as_soon_as_its_lines_are() -> None:
 
 @given(TEXT, st.sampled_from([None, b":", b"||"]), st.booleans(), st.none() | st.sampled_from([b"a", b""]))
 def test_columns_of_lines_are_the_records_of_lines(block: bytes, key: bytes | None, empty: bool, marker: bytes | None) -> None:
-    nulls, fault = Nulls(empty, marker), None
-    expected: list[InputRecord] = []
+    nulls = Nulls(empty, marker)
+    columns = columns_of_lines(block, b"|", key, nulls)
     try:
-        expected.extend(lines(block, 5, b"|", key, nulls))
-    except InputError as wrong:
-        fault = (wrong.line, str(wrong))
-        expected = list(islice(lines(block, 5, b"|", key, nulls), wrong.line - 5))
-    columns, wrong_line = columns_of_lines(block, 5, b"|", key, nulls)
+        expected = list(lines(block, 5, b"|", key, nulls))
+    except InputError:
+        assert columns is None
+        return
     found = columns.to_pydict()
-    assert (wrong_line and (wrong_line.line, str(wrong_line))) == fault
     assert found["value"] == [record.value for record in expected]
     assert found.get("key", [None] * len(expected)) == [record.key for record in expected]
 
@@ -386,6 +388,18 @@ def test_columns_that_records_do_not_have_are_refused_unless_they_may_be_left_ou
         list(csv_rows(io.BytesIO(rows), Nulls()))
     assert refused.value.line == 1
     assert list(csv_rows(io.BytesIO(rows), Nulls(), ignores_columns=True)) == [InputRecord(2, b"v", headers=[])]
+
+
+def test_timestamps_of_csv_may_be_dates_and_times() -> None:
+    rows = b"value,timestamp\na,5\nb,1970-01-01 00:00:01.004Z\nc,1970-01-01T00:00:02\nd,1970-01-01T01:00:03+01:00\n"
+    assert [record.timestamp for record in csv_rows(io.BytesIO(rows), Nulls())] == [5, 1_004, 2_000, 3_000]
+    with pytest.raises(InputError, match=r"timestamp must be milliseconds since the epoch, or such as .*; got 'noon'"):
+        list(csv_rows(io.BytesIO(b"value,timestamp\na,noon\n"), Nulls()))
+
+
+def test_a_header_of_the_command_line_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names of headers are UTF-8"):
+        header_options(["\udcff=1"])
 
 
 def test_headers_of_the_command_line() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 MOST_IN_FLIGHT = 16 << 20
 """Bytes of columns that are sent without waiting for the outcomes of earlier ones."""
+MOST_ROWS = 16_384
+"""Rows that are sent at a time. A key or headers of the command line are copied into a column for each of them."""
 RECORDS_BETWEEN = 100
 """The position in the file is looked up once for this many lines, because that is a system call."""
 LEAST_BLOCK = 32 << 10
@@ -118,6 +120,7 @@ SUFFIXES = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4")
 STDIN = "-"
 Timestamp = Annotated[
     str | None, Option("--timestamp", metavar="TIME", help="Timestamp of records without a timestamp, such as 2026-11-01T10:00.")
@@ -173,9 +176,9 @@ def produce(
         list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records; repeat it for more.")
     ] = None,
     empty_is_null: Annotated[
-        bool, Option("-Z", "--empty-is-null", help="Empty keys and values become null. In a compacted topic, a null value deletes its key.")
+        bool, Option("-Z", "--empty-is-null", help="Empty keys and values become null, which deletes in compacted topics; not for json.")
     ] = False,
-    null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values that are exactly this text become null.")] = None,
+    null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of this text become null; not for json.")] = None,
     partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,
     keep_partitions: Annotated[bool, Option("--keep-partitions", help="Write to the partitions that JSON, CSV or columns name.")] = False,
     ignore_columns: Annotated[
@@ -226,7 +229,12 @@ def _checked_format(format: str | None) -> str | None:
 
 
 def _format_of(file: str, given: Given) -> str:
-    return given.format or SUFFIXES.get(Path(file).suffix.lower(), "lines")
+    suffix = Path(file).suffix.lower()
+    if given.format is None and suffix in COMPRESSED:
+        raise ConfigError(
+            f"{file} is compressed; give its content to stdin, for example: zcat {file} | levada produce {given.topic} -f json"
+        )
+    return given.format or SUFFIXES.get(suffix, "lines")
 
 
 def _produce(run: Invocation, given: Given, files: Sequence[str], chosen: dict[str, Any], quiet: bool) -> int:
@@ -300,7 +308,8 @@ def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> It
 
 def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
     for failure in outcomes.shown:
-        run.say(f"{failure.where}: {failure.error}")
+        # A row of columns is named by its line here, and by its place in a piece of the file there.
+        run.say(f"{failure.where}: {re.sub(r'^row [0-9]+ for ', '', str(failure.error))}")
     if (more := outcomes.failed - len(outcomes.shown)) > 0:
         run.say(f"and {more:,} more failed")
     if run.asked_format in (OutputFormat.JSON, OutputFormat.YAML):
@@ -343,7 +352,8 @@ class _Sending:
 
         Raises CommandError for a line, row or file that cannot be read as records, and OSError if the file cannot be opened.
         """
-        format = _format_of(file, self._given)
+        given = self._given
+        format = _format_of(file, given)
         where = f"{file}: " if named else ""
         if format in OF_COLUMNS:
             self._send_columns(file, format, where)
@@ -351,9 +361,10 @@ class _Sending:
         try:
             with _opened(file) as stream:
                 if format == "lines":
-                    self._send_lines(stream, where)
+                    read = partial(lines, delimiter=given.delimiter, key_delimiter=given.key_delimiter, nulls=given.nulls)
+                    self._send_blocks(stream, given.delimiter, read, self._columns_of_lines, where)
                 elif format == "json":
-                    self._send_json(stream, where)
+                    self._send_blocks(stream, b"\n", json_lines, self._columns_of_json, where)
                 else:
                     for record in self._records(stream, format):
                         self._send(record, where)
@@ -377,29 +388,33 @@ class _Sending:
             return csv_rows(stream, given.nulls, ignores_columns=given.ignores_columns)
         return whole_file(stream, given.nulls)
 
-    def _send_lines(self, stream: IO[bytes], where: str) -> None:
-        given = self._given
-        for first, block in blocks(stream, given.delimiter):
-            if self._goes_as_columns(block):
-                self._send_block(block, first, where)
-            else:
-                for record in lines(block, first, given.delimiter, given.key_delimiter, given.nulls):
-                    self._send(record, where)
-            self._note_read(stream)
+    def _send_blocks(
+        self,
+        stream: IO[bytes],
+        delimiter: bytes,
+        read: Callable[[bytes, int], Iterable[InputRecord]],
+        columns: Callable[[bytes], Any],
+        where: str,
+    ) -> None:
+        """Send the records of blocks of lines.
 
-    def _send_json(self, stream: IO[bytes], where: str) -> None:
-        for first, block in blocks(stream, b"\n"):
-            batch = self._columns_of_json(block) if self._goes_as_columns(block) else None
-            if batch is not None:
+        read: returns the records of a block. columns: returns them as columns, or None if read() has to, for example to raise an error.
+        """
+        for first, block in blocks(stream, delimiter):
+            # A small block is not worth the import of pyarrow.
+            is_large = len(block) >= LEAST_BLOCK and not self._encode and _has_pyarrow()
+            if is_large and (batch := columns(block)) is not None:
                 self._send_batch(batch, first, f"{where}line")
             else:
-                for record in json_lines(block, first):
+                for record in read(block, first):
                     self._send(record, where)
             self._note_read(stream)
 
-    def _goes_as_columns(self, block: bytes) -> bool:
-        # A small block is not worth the import of pyarrow.
-        return len(block) >= LEAST_BLOCK and not self._encode and _has_pyarrow()
+    def _columns_of_lines(self, block: bytes) -> Any:
+        from levada.cli.records.columns import columns_of_lines
+
+        given = self._given
+        return columns_of_lines(block, given.delimiter, given.key_delimiter, given.nulls)
 
     def _columns_of_json(self, block: bytes) -> Any:
         """Return columns with the headers of the command line, or None if each record has to be sent alone."""
@@ -414,15 +429,6 @@ class _Sending:
     def _note_read(self, stream: IO[bytes]) -> None:
         if self._total_bytes:
             self._bar.reach((self._bytes_before + stream.tell()) / self._total_bytes)
-
-    def _send_block(self, block: bytes, first: int, where: str) -> None:
-        from levada.cli.records.columns import columns_of_lines
-
-        given = self._given
-        batch, wrong = columns_of_lines(block, first, given.delimiter, given.key_delimiter, given.nulls)
-        self._send_batch(batch, first, f"{where}line")
-        if wrong is not None:
-            raise wrong
 
     def _send(self, record: InputRecord, where: str) -> None:
         given = self._given
@@ -496,15 +502,22 @@ class _Sending:
         used: dict[str, Any] = {name: name for name in ("key", "value", "headers", "timestamp") if name in names}
         if given.keeps_partitions and "partition" in names:
             used["partition"] = "partition"
-        for name, value in own.items():
-            if value is not None and not (name in used and name == "headers"):
-                batch = (with_default if name in used else with_constant)(batch, name, value)
-        used |= {name: name for name in own if own[name] is not None}
-        for first in range(0, batch.num_rows, self._pace.at_once):
-            part = batch.slice(first, self._pace.at_once)
+        missing = {name: value for name, value in own.items() if value is not None and not (name == "headers" and name in used)}
+        add = {name: with_default if name in used else with_constant for name in missing}
+        used |= {name: name for name in missing}
+        at_once = min(self._pace.at_once, MOST_ROWS)
+        for first in range(0, batch.num_rows, at_once):
+            part = batch.slice(first, at_once)
+            for name, value in missing.items():
+                part = add[name](part, name, value)
             self._pace.wait(part.num_rows)
-            delivery = self._producer.send_arrow(given.topic, part, **used)
+            # Count the rows before they are sent, because Ctrl-C may interrupt send_arrow() while it waits.
             self._outcomes.taken += part.num_rows
+            try:
+                delivery = self._producer.send_arrow(given.topic, part, **used)
+            except Exception:
+                self._outcomes.taken -= part.num_rows
+                raise
             self._columns.append((where, first_row + first, part.nbytes, delivery))
             self._in_flight += part.nbytes
             self._settle_columns(MOST_IN_FLIGHT)
@@ -542,7 +555,14 @@ class _Sending:
 
 @cache
 def _has_pyarrow() -> bool:
-    return find_spec("pyarrow") is not None
+    from levada.cli.records.columns import check_pyarrow
+
+    try:
+        check_pyarrow()
+    except ImportError:
+        # It is missing, or cannot be used here, for example beside an older numpy.
+        return False
+    return True
 
 
 def _size_of(files: Sequence[str], given: Given) -> int | None:

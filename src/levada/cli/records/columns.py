@@ -12,12 +12,11 @@ from typing import Any
 
 from levada.cli.exits import CommandError
 from levada.cli.output import json_strings, json_text, plain
-from levada.cli.records.input_records import InputError, Nulls, no_key, whole_number
+from levada.cli.records.input_records import EPOCH, Nulls, whole_number
 from levada.cli.records.json_records import FIELDS, headers_of, parse_lines, to_bytes
 from levada.types import Headers
 
 STDIN = "-"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ARROW_FILE = b"ARROW1"
 """The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
@@ -99,7 +98,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _as_json(one) for name, one in value.items()}
     if isinstance(value, datetime):
-        return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return (value.replace(tzinfo=value.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     return [_as_json(one) for one in value] if isinstance(value, list) else plain(value)
 
 
@@ -145,28 +144,24 @@ def _arrow_batches(pa: Any, file: Any) -> Iterator[Any]:
         yield reader.get_batch(number)
 
 
-def columns_of_lines(
-    block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls
-) -> tuple[Any, InputError | None]:
-    """Return the records of lines() as columns: `value`, and with a key delimiter `key`. The arguments are those of lines().
-
-    The columns end before the first line without the key delimiter, and the error that lines() raises for it is returned, too; else None.
-    """
+def columns_of_lines(block: bytes, delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Any:
+    """Return the records of lines() as columns: `value`, and with a key delimiter `key`; None if lines() raises an error."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # Not pa.array(), which imports pandas where it is installed, and that takes longer than to send a hundred thousand lines.
+    # pa.array() would import pandas where it is installed, and that takes longer than to send a hundred thousand lines.
     whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(array("q", (0, len(block)))), pa.py_buffer(block)])
     values = pc.split_pattern(whole, pattern=delimiter).flatten()
     if key_delimiter is None:
-        return pa.record_batch([_with_nulls(values, nulls)], ["value"]), None
+        return pa.record_batch([_with_nulls(values, nulls)], ["value"])
     pairs = pc.split_pattern(values, pattern=key_delimiter, max_splits=1)
-    wrong = pc.index(pc.list_value_length(pairs), 1).as_py()
-    whole = pairs if wrong < 0 else pairs.slice(0, wrong)
-    columns = [_with_nulls(pc.list_element(whole, place), nulls) for place in (0, 1)]
-    return pa.record_batch(columns, ["key", "value"]), None if wrong < 0 else no_key(first + wrong, key_delimiter)
+    if pc.min(pc.list_value_length(pairs)).as_py() == 1:
+        return None
+    return pa.record_batch([_with_nulls(pc.list_element(pairs, place), nulls) for place in (0, 1)], ["key", "value"])
 
 
+REFUSED_TIMESTAMP = 2**63 - 1
+"""The only timestamp in 64 bits that send() refuses, beside negative ones. send_arrow() leaves it to the broker."""
 _OF_RECORDS = ("key", "value", "headers", "timestamp", "partition")
 
 
@@ -174,19 +169,24 @@ def columns_of_json(block: bytes, headers: Headers) -> Any:
     """Return the records of json_lines() as columns; None if json_lines() has to read them, because it skips a line or raises an error.
 
     headers: are added to those of each record. Columns other than `value` in which no record has anything are left out. None is also
-    returned for negative numbers, which send() refuses.
+    returned for timestamps and partitions that send() refuses.
     """
-    import pyarrow.compute as pc
-
     batch = _parsed_by_arrow(block)
     if batch is None and (objects := parse_lines(block)) is not None:
         try:
             batch = _columns_of_objects(objects, headers)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, RecursionError):
             return None
-    if batch is None or any((pc.min(batch.column(name)).as_py() or 0) < 0 for name in ("timestamp", "partition")):
+    if batch is None or any(_has_refused(batch.column(name)) for name in ("timestamp", "partition")):
         return None
     return batch.select([name for name in _OF_RECORDS if name == "value" or batch.column(name).null_count < batch.num_rows])
+
+
+def _has_refused(numbers: Any) -> bool:
+    import pyarrow.compute as pc
+
+    least, most = pc.min_max(numbers).as_py().values()
+    return least is not None and (least < 0 or most == REFUSED_TIMESTAMP)
 
 
 def _parsed_by_arrow(block: bytes) -> Any:
@@ -198,7 +198,7 @@ def _parsed_by_arrow(block: bytes) -> Any:
     import pyarrow.compute as pc
     import pyarrow.json as pj
 
-    # So each line is one object or several: within an object, there is a comma between braces.
+    # Each line begins and ends with a brace, so none is a part of an object. If there are as many rows as lines, each has one.
     lines_end = block.count(b"\n")
     if not (block.startswith(b"{") and block.endswith(b"}") and block.count(b"}\n{") == lines_end):
         return None
@@ -250,9 +250,13 @@ def _all_bytes(data: list[Any]) -> list[Any]:
 
 def with_default(batch: Any, name: str, value: Any) -> Any:
     """Return the rows with this value where the column is null."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return batch.set_column(batch.schema.get_field_index(name), name, pc.fill_null(batch.column(name), value))
+    default = pa.scalar(value)
+    # The column may be a null column, or have another type of integers or bytes.
+    filled = pc.fill_null(batch.column(name).cast(default.type), default)
+    return batch.set_column(batch.schema.get_field_index(name), name, filled)
 
 
 def _with_nulls(column: Any, nulls: Nulls) -> Any:
@@ -270,7 +274,7 @@ def with_constant(batch: Any, name: str, value: Any) -> Any:
 
     kind = _header_type() if name == "headers" else None
     made = [{"key": header, "value": content} for header, content in value] if name == "headers" else value
-    column = pa.repeat(pa.scalar(made, kind), batch.num_rows)
+    column = pa.array([made], kind).take(pa.repeat(0, batch.num_rows))
     if name in batch.schema.names:
         return batch.set_column(batch.schema.get_field_index(name), name, column)
     return batch.append_column(name, column)

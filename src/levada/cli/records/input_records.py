@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -13,9 +14,11 @@ from levada.cli.arguments import as_typed
 from levada.cli.output import json_text
 from levada.cli.records.json_records import FIELDS, headers_of, parse, read_json, to_bytes
 from levada.cli.text import counted
+from levada.errors import ConfigError
 from levada.types import Headers
 
 BLOCK_BYTES = 1 << 20
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
 
@@ -58,13 +61,8 @@ def lines(block: bytes, first: int, delimiter: bytes, key_delimiter: bytes | Non
     for number, line in enumerate(block.split(delimiter), first):
         key, found, value = line.partition(key_delimiter) if key_delimiter is not None else (b"", b"", line)
         if key_delimiter is not None and not found:
-            raise no_key(number, key_delimiter)
+            raise InputError(number, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
         yield InputRecord(number, nulls.of(value), nulls.of(key) if found else None)
-
-
-def no_key(line: int, key_delimiter: bytes) -> InputError:
-    """Return the error of a line without the key delimiter."""
-    return InputError(line, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
 
 
 def json_lines(block: bytes, first: int = 1) -> Iterator[InputRecord]:
@@ -140,9 +138,11 @@ def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[tuple[int, bytes]]:
         left.append(some)
         seen = tail + some
         if delimiter in seen:
-            whole, count, rest = _last_line_off(b"".join(left), delimiter)
-            yield first, whole
-            first += count
+            block = b"".join(left)
+            # Not rpartition(): of "|||" the first two are the delimiter "||".
+            *lines, rest = block.split(delimiter)
+            yield first, block[: len(block) - len(rest) - len(delimiter)]
+            first += len(lines)
             left, seen = [rest], rest
         # A delimiter may come in two reads.
         tail = seen[len(seen) - len(delimiter) + 1 :] if len(seen) >= len(delimiter) else seen
@@ -150,22 +150,27 @@ def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[tuple[int, bytes]]:
         yield first, rest
 
 
-def _last_line_off(block: bytes, delimiter: bytes) -> tuple[bytes, int, bytes]:
-    """Return the whole lines of a block, how many there are, and the beginning of the next line."""
-    if len(delimiter) == 1:
-        whole, _, rest = block.rpartition(delimiter)
-        return whole, whole.count(delimiter) + 1, rest
-    # Not rpartition(): of "|||" the first two are the delimiter "||".
-    *lines, rest = block.split(delimiter)
-    return delimiter.join(lines), len(lines), rest
-
-
 def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
     """Return a row as the fields of a record. Empty cells of partition, timestamp and headers count as not given."""
     fields: dict[str, Any] = {name: text for name, text in row.items() if name in ("partition", "timestamp", "headers") and text}
     if "headers" in fields:
         fields["headers"] = read_json(fields["headers"])
+    if "timestamp" in fields:
+        fields["timestamp"] = _milliseconds(fields["timestamp"])
     return {**fields, **{name: _text(nulls.of(row[name].encode())) for name in ("key", "value") if name in row}}
+
+
+def _milliseconds(text: str) -> int:
+    """Read a timestamp: milliseconds since the epoch, or a date and time, as `scan` writes it. One without a time zone counts as UTC."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"timestamp must be milliseconds since the epoch, or such as 2026-11-01 10:00:00Z; got {text!r}") from None
+    return (when.replace(tzinfo=when.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _text(given: bytes | None) -> str | None:
@@ -185,6 +190,8 @@ def _reading(number: int, read: Callable[[T], Mapping[str, Any]], given: T) -> I
         )
     except ValueError as fault:
         raise InputError(number, str(fault)) from None
+    except RecursionError:
+        raise InputError(number, "this JSON is nested too deeply") from None
 
 
 def whole_number(fields: Mapping[str, Any], name: str) -> int | None:
@@ -201,6 +208,11 @@ def whole_number(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def header_options(given: Sequence[str]) -> Headers:
-    """Parse headers of -H: name=value, or a name alone for a header with value null."""
+    """Parse headers of -H: name=value, or a name alone for a header with value null. Raises ConfigError."""
     pairs = [one.partition("=") for one in given]
+    for name, _, _ in pairs:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"--header {name!r}: names of headers are UTF-8") from None
     return [(name, as_typed(value) if equals else None) for name, equals, value in pairs]

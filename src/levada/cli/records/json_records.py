@@ -78,7 +78,10 @@ def _exact_text(value: Any) -> str:
 def _number(text: str) -> float | Decimal:
     """Read a number with a point or an exponent: as a float if repr() gives the same text, otherwise as a Decimal."""
     number = float(text)
-    return number if repr(number) == text else Decimal(text)
+    try:
+        return number if repr(number) == text else Decimal(text)
+    except ArithmeticError:
+        raise ValueError(f"{text} is out of range") from None
 
 
 def _no_number(text: str) -> NoReturn:
@@ -109,7 +112,9 @@ def parse(line: str | bytes) -> Mapping[str, Any]:
 
 
 def parse_lines(block: bytes) -> list[dict[str, Any]] | None:
-    """Return what parse() of each line returns, but faster; None if a line is empty, or parse() raises an error for one.
+    """Return what parse() of each line returns, but faster; None if the lines have to be parsed one by one.
+
+    That is so if a line is empty or not plain, for example with spaces around the object, or if parse() raises an error for one.
 
     block: lines that end with a line feed or CR LF, except the last line.
     """
@@ -123,7 +128,7 @@ def parse_lines(block: bytes) -> list[dict[str, Any]] | None:
             if end < len(text) and text[end] != "\n":
                 return None
             at = end + 1
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     # An object may have line feeds between its fields. Then there are fewer objects than lines.
     one_in_each_line = len(found) == text.count("\n") + 1

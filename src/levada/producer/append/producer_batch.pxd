@@ -25,3 +25,5 @@ cdef class ProducerBatch:
     cpdef metadata(self, long long index, long long timestamp, long long key_size=*, long long value_size=*)
 
     cpdef error_of(self, long long index)
+
+    cpdef failure_of(self, long long index)

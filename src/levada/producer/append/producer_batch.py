@@ -33,7 +33,7 @@ Ack: TypeAlias = tuple[AckWindow, int]
 
 NO_SEQUENCE = -1
 
-new_tuple = tuple.__new__
+tuple_new = tuple.__new__
 
 
 class Contents(Protocol):
@@ -311,14 +311,14 @@ class ProducerBatch:
         when = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
         topic, partition = self.queue.tp
         # A quarter of the time of the class's own __new__, which is a function of Python.
-        return new_tuple(RecordMetadata, (topic, partition, offset, when, key_size, value_size))
+        return tuple_new(RecordMetadata, (topic, partition, offset, when, key_size, value_size))
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return the error of the record at an index, None without one, and note that the program has read the error."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.error_of(inner)
-        error: KafkaError | None = self.record_errors.get(index, self.error) if self.record_errors else self.error
+        error: KafkaError | None = self.failure_of(index)
         if error is not None:
             self.asked.add(index)
         return error
@@ -328,7 +328,7 @@ class ProducerBatch:
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.failure_of(inner)
-        error: KafkaError | None = self.record_errors.get(index, self.error)
+        error: KafkaError | None = self.record_errors.get(index, self.error) if self.record_errors else self.error
         return error
 
     @property
