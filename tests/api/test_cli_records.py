@@ -169,7 +169,7 @@ def test_options_are_for_rows_that_have_no_field_of_their_own(kafka: Any, new_to
 
 
 def test_compressed_files_are_not_read_as_lines(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl.gz").write_bytes(b"")
+    (tmp_path / "x.jsonl.gz").touch()
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "x.jsonl.gz")
     assert ran.code == Exit.WRONG_USE
     assert "x.jsonl.gz is compressed; give its content to stdin" in ran.err
@@ -588,6 +588,13 @@ def test_a_table_is_added_to_a_database_that_is_there(levada: Levada, kafka: Any
     levada("scan", filled, "--to", path, "--table", "more", "-o", "4")
     with duckdb.connect(str(path), config={"threads": 1}) as database:
         assert database.sql("SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM more)").fetchall() == [(10, 2)]
+
+
+def test_bytes_that_are_no_text_need_another_format_than_csv(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    levada("produce", topic := new_topic(kafka), stdin=b"\xff\n")
+    ran = run("-b", kafka.bootstrap_servers, "scan", topic, "--to", tmp_path / "x.csv")
+    assert ran.code == Exit.FAILED
+    assert ran.err.splitlines()[-1] == "levada: csv, duckdb and --text are for text; --format parquet, arrow and jsonl keep all bytes"
 
 
 def test_mistakes_in_a_scan_are_named(kafka: Any, tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_values_of_another_format_in_a_scan(
     scan = ("scan", topic, "--to", "-", "-f", "jsonl", "-s", "value=avro", "--columns", "value")
     ran = failing(*scan)
     assert (ran.code, f"{topic}-0" in ran.err) == (Exit.FAILED, True)
-    assert ran.err.endswith("levada: --on-decode-error skip leaves such records out, and null is mode=PERMISSIVE\n")
+    assert ran.err.endswith("levada: --on-decode-error skip leaves such records out, and null keeps them without what cannot be decoded\n")
     assert len(levada(*scan, "--on-decode-error", "skip").lines) == 2
     assert len(levada(*scan, "--on-decode-error", "null").lines) == 3
 

@@ -176,7 +176,7 @@ def produce(
         list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records; repeat it for more.")
     ] = None,
     empty_is_null: Annotated[
-        bool, Option("-Z", "--empty-is-null", help="Empty keys and values become null, which deletes in compacted topics; not for json.")
+        bool, Option("-Z", "--empty-is-null", help="Empty keys and values become null, in compacted topics a deletion; not for json.")
     ] = False,
     null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of this text become null; not for json.")] = None,
     partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,

@@ -35,7 +35,8 @@ FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
 """The default columns of CSV. Headers are left out, because CSV has no lists."""
 WITH_HEADERS = (*FLAT, "headers")
 COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
-ADVICE = "--on-decode-error skip leaves such records out, and null is mode=PERMISSIVE"
+ABOUT_SCHEMAS = "--on-decode-error skip leaves such records out, and null keeps them without what cannot be decoded"
+ABOUT_TEXT = "csv, duckdb and --text are for text; --format parquet, arrow and jsonl keep all bytes"
 
 
 Schemas = Annotated[list[str] | None, schemas(f"Write columns with the fields of a registry's schema: {', '.join(OF_COLUMNS)}.")]
@@ -99,7 +100,7 @@ def scan(
     if batch_rows < 1:
         raise ConfigError(f"--batch-rows must be at least 1, got {batch_rows}")
     ranges = _ranges(run, topics, offset, partition or ())
-    with advising(ADVICE), ExitStack() as clients:
+    with advising(ABOUT_SCHEMAS if schema else ABOUT_TEXT), ExitStack() as clients:
         registry = partial(_registry, run, clients)
         arguments |= column_formats(schema or (), sorted({tp.topic for tp in ranges}), on_decode_error, registry)
         records = _scanned(run, topics, ranges, arguments, Destination(to, kind, compression, table))
