@@ -168,11 +168,20 @@ def test_options_are_for_rows_that_have_no_field_of_their_own(kafka: Any, new_to
     assert found == [(partition, b"me", value, [("h", b"1")]) for partition, value in ((1, b"a"), (2, b"b"), (2, b"c"))]
 
 
+def test_an_option_that_does_not_fit_the_column_is_named(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.record_batch({"value": [b"a"], "partition": ["0"]})
+    with pa.ipc.new_file(tmp_path / "x.arrow", batch.schema) as writer:
+        writer.write_batch(batch)
+    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "x.arrow", "--keep-partitions", "-p", "0")
+    assert (ran.code, ran.err) == (Exit.FAILED, "levada: the column partition is string, which --partition cannot fill; give integers\n")
+
+
 def test_compressed_files_are_not_read_as_lines(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").touch()
-    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "x.jsonl.gz")
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), tmp_path / "x.jsonl.gz")
     assert ran.code == Exit.WRONG_USE
-    assert "x.jsonl.gz is compressed; give its content to stdin" in ran.err
+    assert f"x.jsonl.gz is compressed; give its content to stdin: gzip -dc or the like, then levada produce {topic} -f json" in ran.err
 
 
 @pytest.mark.usefixtures("lines_as")

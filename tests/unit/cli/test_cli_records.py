@@ -24,7 +24,7 @@ from levada.cli.commands.produce import MOST_SHOWN, Outcomes
 from levada.cli.exits import Exit
 from levada.cli.output import json_text, plain
 from levada.cli.records import json_records
-from levada.cli.records.columns import columns_of_json, columns_of_lines, rows_as_json
+from levada.cli.records.columns import _parsed_by_arrow, columns_of_json, columns_of_lines, rows_as_json
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, blocks, csv_rows, header_options, json_lines, lines
 from levada.cli.records.printing import printer, time_text
 from levada.cli.records.schemas import deserializers
@@ -260,10 +260,33 @@ JSON_LINE = st.fixed_dictionaries(
 )
 
 
+JSON_LINE_OF_TEXT = st.fixed_dictionaries(
+    {},
+    optional={
+        "topic": TEXTS,
+        "partition": st.integers(0, 3),
+        "timestamp": st.none() | st.integers(-1, 2**40),
+        "key": TEXTS | st.none(),
+        "value": TEXTS | st.none(),
+        "headers": st.just([]),
+    },
+)
+
+
 @given(st.lists(JSON_LINE, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_columns_of_json_are_the_records_of_its_lines(objects: list[dict[str, Any]], end: str, more: bool) -> None:
     headers = [("c", b"x"), ("n", None)] if more else []
-    block = end.join(json.dumps(one, ensure_ascii=False) for one in objects).encode()
+    check_columns_of_json(end.join(json.dumps(one, ensure_ascii=False) for one in objects).encode(), headers)
+
+
+@given(st.lists(JSON_LINE_OF_TEXT, min_size=1, max_size=4), st.booleans())
+def test_lines_of_text_are_parsed_by_arrow(objects: list[dict[str, Any]], ascii: bool) -> None:
+    block = "\n".join(json.dumps(one, ensure_ascii=ascii) for one in objects).encode()
+    assert _parsed_by_arrow(block) is not None
+    check_columns_of_json(block, [])
+
+
+def check_columns_of_json(block: bytes, headers: list[tuple[str, bytes | None]]) -> None:
     rows = columns_of_json(block, headers).to_pylist()
     expected = list(json_lines(block))
     assert len(rows) == len(expected)

@@ -231,8 +231,9 @@ def _checked_format(format: str | None) -> str | None:
 def _format_of(file: str, given: Given) -> str:
     suffix = Path(file).suffix.lower()
     if given.format is None and suffix in COMPRESSED:
+        format = SUFFIXES.get(Path(Path(file).stem).suffix.lower(), "lines")
         raise ConfigError(
-            f"{file} is compressed; give its content to stdin, for example: zcat {file} | levada produce {given.topic} -f json"
+            f"{file} is compressed; give its content to stdin: gzip -dc or the like, then levada produce {given.topic} -f {format}"
         )
     return given.format or SUFFIXES.get(suffix, "lines")
 
@@ -308,7 +309,7 @@ def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> It
 
 def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
     for failure in outcomes.shown:
-        # A row of columns is named by its line here, and by its place in a piece of the file there.
+        # The error of a row names it by its place in the data of one send_arrow(), which is a part of the file.
         run.say(f"{failure.where}: {re.sub(r'^row [0-9]+ for ', '', str(failure.error))}")
     if (more := outcomes.failed - len(outcomes.shown)) > 0:
         run.say(f"and {more:,} more failed")

@@ -12,11 +12,12 @@ from typing import Any
 
 from levada.cli.exits import CommandError
 from levada.cli.output import json_strings, json_text, plain
-from levada.cli.records.input_records import EPOCH, Nulls, whole_number
+from levada.cli.records.input_records import Nulls, whole_number
 from levada.cli.records.json_records import FIELDS, headers_of, parse_lines, to_bytes
 from levada.types import Headers
 
 STDIN = "-"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ARROW_FILE = b"ARROW1"
 """The first bytes of an Arrow file. An Arrow stream does not begin with them."""
 
@@ -98,7 +99,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _as_json(one) for name, one in value.items()}
     if isinstance(value, datetime):
-        return (value.replace(tzinfo=value.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
+        return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
     return [_as_json(one) for one in value] if isinstance(value, list) else plain(value)
 
 
@@ -249,13 +250,15 @@ def _all_bytes(data: list[Any]) -> list[Any]:
 
 
 def with_default(batch: Any, name: str, value: Any) -> Any:
-    """Return the rows with this value where the column is null."""
+    """Return the rows with this value where the column is null. Raises CommandError for a column of another kind."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    default = pa.scalar(value)
-    # The column may be a null column, or have another type of integers or bytes.
-    filled = pc.fill_null(batch.column(name).cast(default.type), default)
+    column, default = batch.column(name), pa.scalar(value)
+    if isinstance(value, int) and not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+        raise CommandError(f"the column {name} is {column.type}, which --{name} cannot fill; give integers")
+    # Beyond 63 bits, an unsigned partition becomes a negative one, which send_arrow() refuses as well.
+    filled = pc.fill_null(column.cast(default.type, safe=False), default)
     return batch.set_column(batch.schema.get_field_index(name), name, filled)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeVar
 
+from levada.base.clock import epoch_ms
 from levada.base.text import did_you_mean
 from levada.cli.arguments import as_typed
 from levada.cli.output import json_text
@@ -18,7 +19,6 @@ from levada.errors import ConfigError
 from levada.types import Headers
 
 BLOCK_BYTES = 1 << 20
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
 
@@ -140,9 +140,9 @@ def blocks(stream: IO[bytes], delimiter: bytes) -> Iterator[tuple[int, bytes]]:
         if delimiter in seen:
             block = b"".join(left)
             # Not rpartition(): of "|||" the first two are the delimiter "||".
-            *lines, rest = block.split(delimiter)
+            *whole, rest = block.split(delimiter)
             yield first, block[: len(block) - len(rest) - len(delimiter)]
-            first += len(lines)
+            first += len(whole)
             left, seen = [rest], rest
         # A delimiter may come in two reads.
         tail = seen[len(seen) - len(delimiter) + 1 :] if len(seen) >= len(delimiter) else seen
@@ -170,7 +170,7 @@ def _milliseconds(text: str) -> int:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"timestamp must be milliseconds since the epoch, or such as 2026-11-01 10:00:00Z; got {text!r}") from None
-    return (when.replace(tzinfo=when.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
+    return epoch_ms(when.replace(tzinfo=when.tzinfo or UTC))
 
 
 def _text(given: bytes | None) -> str | None:

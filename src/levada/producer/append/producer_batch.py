@@ -310,7 +310,7 @@ class ProducerBatch:
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         when = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
         topic, partition = self.queue.tp
-        # A quarter of the time of the class's own __new__, which is a function of Python.
+        # Half of the time of the class's own __new__, which is a function of Python.
         return tuple_new(RecordMetadata, (topic, partition, offset, when, key_size, value_size))
 
     def error_of(self, index: int) -> KafkaError | None:
