@@ -24,6 +24,9 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.pyspark.python": sys.executable,
     "spark.python.unix.domain.socket.enabled": "true",
+    # For rows on their way to a Python sink; the connector has none. With another limit of bytes Spark adds up the batch for each row.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",

@@ -6,10 +6,13 @@ from collections import Counter
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
+from levada.spark.options.options import Spreads
 from levada.spark.sink.spread import LEAST_RUN, Spread, Turn, turn_of_task
+from levada.spark.sink.writing import with_partitions
 
 MEGABYTE = 1_000_000
 SOME = Turn(5, 0, 0)
@@ -112,3 +115,25 @@ def test_only_the_partitions_that_are_given_are_used_and_new_ones_catch_up() -> 
     assert set(spreading.deal(10, MEGABYTE, [1, 4]).to_pylist()) == {1, 4}
     assert set(spreading.deal(10, MEGABYTE, [4, 2, 1]).to_pylist()) == {1, 2, 4}
     assert spreading.deal(1, 10, [1, 2, 4]).to_pylist() == [2]
+
+
+KEYS: dict[str, list[bytes | None] | None] = {"none": [None] * 4, "some": [b"a", None, None, b"b"], "all": [b"a"] * 4, "no column": None}
+GIVEN: dict[str, list[int | None] | None] = {"none": [None] * 4, "some": [5, 5, None, None], "all": [5] * 4, "no column": None}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("which", [Spreads.KEYLESS, Spreads.ALL])
+def test_rows_are_spread_that_have_no_partition_and_no_key_or_keys_are_ignored(which: Spreads, keys: str, given: str) -> None:
+    columns = {"key": pa.array(KEYS[keys], pa.binary())} if KEYS[keys] else {}
+    columns |= {"partition": pa.array(GIVEN[given], pa.int32())} if GIVEN[given] else {}
+    rows = pa.RecordBatch.from_pydict({"value": [b"v"] * 4, **columns})
+
+    found = with_partitions(rows, which, spread(), [2])
+
+    named, keyed = GIVEN[given] or [None] * 4, KEYS[keys] or [None] * 4
+    left = [key is not None and which is Spreads.KEYLESS for key in keyed]
+    chosen = [None if leave else 2 for leave in left]
+    expected = [other if own is None else own for own, other in zip(named, chosen, strict=True)]
+    assert (found.column("partition").to_pylist() if "partition" in found.schema.names else [None] * 4) == expected
+    assert all(found.column(name) == rows.column(name) for name in rows.schema.names if name != "partition")

@@ -511,6 +511,26 @@ def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: i
     return row, room
 
 
+def take_given(given: Any, validity: Any, shift: int, count: int, partitions: Any) -> int:
+    """Set each row's partition to the one that is given: UNASSIGNED for null, REJECTED for a partition that does not exist.
+
+    given: an int64 for each row. validity: Arrow's validity bits, the first row's at `shift`; None if no value is null. count: the topic's
+    number of partitions. partitions: an int32 for each row. Return how many rows are rejected.
+    """
+    rejected = 0
+    nullable = validity is not None
+    bits = validity
+    for row in range(len(partitions)):
+        if nullable and not (bits[(shift + row) >> 3] >> ((shift + row) & 7)) & 1:
+            partitions[row] = NO_PARTITION
+        elif 0 <= given[row] < count:
+            partitions[row] = given[row]
+        else:
+            partitions[row] = BAD_ROW
+            rejected += 1
+    return rejected
+
+
 def group_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
     """Sort row numbers by partition. The rows of partition p keep their order and become rows[starts[p]] to rows[starts[p + 1] - 1].
 

@@ -281,6 +281,19 @@ def test_rows_with_a_bad_partition_are_rejected(kind: pa.DataType) -> None:
     assert [row.row for row in rejected] == [1, 3] + ([] if kind == pa.uint16() else [5])
 
 
+@pytest.mark.parametrize("start", range(12))
+def test_partitions_of_a_slice_are_those_of_its_rows(start: int) -> None:
+    partitions = [0, None, 2, 7, 1, None, None, 0, 2, None, 1, -2]
+
+    table = pa.table({"partition": pa.array(partitions, pa.int64())}).slice(start)
+    batches, rejected = encode(table, ("partition",), next_sticky_partition=lambda: 1)
+
+    own = enumerate(partitions[start:])
+    expected = {row: 1 if partition is None else partition for row, partition in own if partition not in (7, -2)}
+    assert {row: partition for row, (partition, _) in read(batches).items()} == expected
+    assert [start + row.row for row in rejected] == [row for row in (3, 11) if row >= start]
+
+
 def test_a_negative_timestamp_is_rejected() -> None:
     batches, rejected = encode(pa.table({"timestamp": [5, -5]}), ("timestamp",))
 

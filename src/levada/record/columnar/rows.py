@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -67,14 +68,24 @@ def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
         if len(at) != 1:
             fault = "there is no such column" if not at else f"{len(at)} columns have this name"
             raise SerializationError(f"column {name!r} ({role}): {fault}; there are: {', '.join(columns.names)}")
-        kind = columns.field(at[0]).type
-        if not _ACCEPTS[role](kind):
-            raise SerializationError(f"column {name!r} ({role}) is {kind}; {_WANTED[role]}")
         try:
-            _LAST[role](_FIRST[role](pa.nulls(0, kind)))
-        except pa.ArrowNotImplementedError as error:
-            fault = f"pyarrow {pa.__version__} cannot convert this, newer versions may: {error}"
-            raise SerializationError(f"column {name!r} ({role}) is {kind}; {fault}") from error
+            _check_type(role, columns.field(at[0]).type)
+        except SerializationError as refused:
+            raise SerializationError(f"column {name!r} ({role}) is {refused}") from refused.__cause__
+
+
+@lru_cache
+def _check_type(role: str, kind: pa.DataType) -> None:
+    """Raise SerializationError if a role cannot take a type, or pyarrow cannot convert it.
+
+    The answer for a type is kept: trying out the conversions takes longer than to convert a small batch.
+    """
+    if not _ACCEPTS[role](kind):
+        raise SerializationError(f"{kind}; {_WANTED[role]}")
+    try:
+        _LAST[role](_FIRST[role](pa.nulls(0, kind)))
+    except pa.ArrowNotImplementedError as error:
+        raise SerializationError(f"{kind}; pyarrow {pa.__version__} cannot convert this, newer versions may: {error}") from error
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from levada.record.builder import (
     REJECTED,
@@ -22,6 +21,7 @@ from levada.record.builder import (
     RowWriter,
     assign_sticky,
     group_rows,
+    take_given,
 )
 from levada.record.columnar.layouts import OUT_OF_RANGE
 from levada.record.columnar.rows import check_columns, open_reader, pieces, read
@@ -184,15 +184,16 @@ class _Sorter:
         """Return each row's partition from `column`, UNASSIGNED for null. A row whose partition does not exist is rejected."""
         if column is None:
             return memoryview(array("i", [UNASSIGNED]) * rows)
-        given = column.fill_null(UNASSIGNED)
-        bad = pc.and_(pc.is_valid(column), pc.or_(pc.less(given, 0), pc.greater_equal(given, self._partition_count)))
-        for row in pc.indices_nonzero(bad).to_pylist():
-            named = _named(column[row].as_py())
-            self._rejected.append(
-                RejectedRow(first_row + row, f"partition {named}: the topic has {self._partition_count} partitions, from 0")
-            )
-        known = pc.if_else(bad, REJECTED, given).cast(pa.int32())
-        return memoryview(bytearray(memoryview(known.buffers()[1]).cast("B")[known.offset * 4 : (known.offset + rows) * 4])).cast("i")
+        partitions = memoryview(bytearray(4 * rows)).cast("i")
+        validity, numbers = column.buffers()
+        given = memoryview(numbers).cast("B").cast("q")[column.offset : column.offset + rows]
+        nulls = memoryview(validity).cast("B") if validity and column.null_count else None
+        if take_given(given, nulls, column.offset, self._partition_count, partitions):
+            for row, partition in enumerate(partitions):
+                if partition == REJECTED:
+                    fault = f"partition {_named(given[row])}: the topic has {self._partition_count} partitions, from 0"
+                    self._rejected.append(RejectedRow(first_row + row, fault))
+        return partitions
 
     def _explain(self, partitions: memoryview, sizes: memoryview, timestamps: memoryview, first_row: int, known: set[int]) -> None:
         for row, partition in enumerate(partitions, first_row):

@@ -14,6 +14,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -198,21 +199,23 @@ def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, p
 
     For other rows without a partition, the producer chooses it.
     """
-    import pyarrow.compute as pc
+    names, rows = records.schema.names, records.num_rows
+    if spreads is Spreads.NONE or not partitions or not rows:
+        return records
+    decide = [records.column(name) for name in (("partition", "key") if spreads is Spreads.KEYLESS else ("partition",)) if name in names]
+    if any(column.null_count == 0 for column in decide):
+        return records
+    if all(column.null_count == rows for column in decide):
+        chosen = spread.deal(rows, records.nbytes, partitions)
+    else:
+        import pyarrow.compute as pc
 
-    names = records.schema.names
-    if spreads is Spreads.NONE or not partitions:
-        return records
-    open_rows = pa.repeat(True, records.num_rows)
-    for name in ("partition", "key") if spreads is Spreads.KEYLESS else ("partition",):
-        if name in names:
-            open_rows = pc.and_(open_rows, records.column(name).is_null())
-    count = open_rows.true_count
-    if count == 0:
-        return records
-    size = records.nbytes * count // records.num_rows
-    named = records.column("partition") if "partition" in names else pa.nulls(records.num_rows, pa.int32())
-    chosen = pc.replace_with_mask(named, open_rows, spread.deal(count, size, partitions))
+        open_rows = reduce(pc.and_, [column.is_null() for column in decide])
+        count = open_rows.true_count
+        if count == 0:
+            return records
+        named = records.column("partition") if "partition" in names else pa.nulls(rows, pa.int32())
+        chosen = pc.replace_with_mask(named, open_rows, spread.deal(count, records.nbytes * count // rows, partitions))
     if "partition" in names:
         return records.set_column(names.index("partition"), "partition", chosen)
     return records.append_column("partition", chosen)
