@@ -57,6 +57,8 @@ def spark_session(log: Path, ctrl_c: CtrlC, jars: Sequence[Path] = ()) -> SparkS
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.python.unix.domain.socket.enabled": "true",
+        # Otherwise Spark adds up the size of the batch for each row that goes to the sink.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.jars": ",".join(map(str, jars)),
     }
     for name, value in settings.items():
