@@ -24,7 +24,7 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.pyspark.python": sys.executable,
     "spark.python.unix.domain.socket.enabled": "true",
-    # For rows on their way to a Python sink; the connector has none. With another limit of bytes Spark adds up the batch for each row.
+    # For rows on their way to a Python sink; the connector's is in the JVM. With another limit Spark adds up the batch for each row.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.python.filterPushdown.enabled": "true",

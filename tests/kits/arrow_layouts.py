@@ -46,9 +46,23 @@ def runs(inner: Layout, ends: pa.DataType) -> Layout:
     return build
 
 
-def extension(inner: Layout) -> Layout:
-    """Return a layout: the extension type of JSON text."""
-    return lambda values: pa.ExtensionArray.from_storage(pa.json_(), inner(values))
+class Tagged(pa.ExtensionType):  # type: ignore[misc]
+    """An extension type of a user's. Like most of them it has no hash."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.string(), "tests.tagged")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Tagged:
+        return cls()
+
+
+def extension(inner: Layout, kind: pa.DataType) -> Layout:
+    """Return a layout: an extension type. inner: the layout of its storage."""
+    return lambda values: pa.ExtensionArray.from_storage(kind, inner(values))
 
 
 def wrapped(kinds: tuple[pa.DataType, ...]) -> list[Layout]:
@@ -61,7 +75,7 @@ def wrapped(kinds: tuple[pa.DataType, ...]) -> list[Layout]:
     ]
 
 
-BINARY_LAYOUTS = [*wrapped(BYTES), extension(plain(pa.string()))]
+BINARY_LAYOUTS = [*wrapped(BYTES), *(extension(plain(pa.string()), kind) for kind in (pa.json_(), Tagged()))]
 TIME_LAYOUTS = wrapped((pa.timestamp("ms"), pa.timestamp("ms", "Asia/Tokyo"), pa.int64(), pa.uint64()))
 PARTITION_LAYOUTS = wrapped((pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()))
 

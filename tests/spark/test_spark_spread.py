@@ -123,7 +123,7 @@ GIVEN: dict[str, list[int | None] | None] = {"none": [None] * 4, "some": [5, 5, 
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("which", [Spreads.KEYLESS, Spreads.ALL])
+@pytest.mark.parametrize("which", Spreads)
 def test_rows_are_spread_that_have_no_partition_and_no_key_or_keys_are_ignored(which: Spreads, keys: str, given: str) -> None:
     columns = {"key": pa.array(KEYS[keys], pa.binary())} if KEYS[keys] else {}
     columns |= {"partition": pa.array(GIVEN[given], pa.int32())} if GIVEN[given] else {}
@@ -132,8 +132,20 @@ def test_rows_are_spread_that_have_no_partition_and_no_key_or_keys_are_ignored(w
     found = with_partitions(rows, which, spread(), [2])
 
     named, keyed = GIVEN[given] or [None] * 4, KEYS[keys] or [None] * 4
-    left = [key is not None and which is Spreads.KEYLESS for key in keyed]
+    left = [which is Spreads.NONE or (which is Spreads.KEYLESS and key is not None) for key in keyed]
     chosen = [None if leave else 2 for leave in left]
     expected = [other if own is None else own for own, other in zip(named, chosen, strict=True)]
     assert (found.column("partition").to_pylist() if "partition" in found.schema.names else [None] * 4) == expected
     assert all(found.column(name) == rows.column(name) for name in rows.schema.names if name != "partition")
+    assert with_partitions(rows, which, spread(), []) == rows
+    assert with_partitions(rows.slice(0, 0), which, spread(), [2]).num_rows == 0
+
+
+def test_some_rows_of_a_batch_are_cut_into_runs_by_their_own_bytes() -> None:
+    keys = [b"a"] * 900 + [None] * 100
+    rows = pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.binary()), "value": [b"v" * 1000] * 1000})
+
+    found = with_partitions(rows, Spreads.KEYLESS, Spread(10_000, SOME), [0, 1]).column("partition").to_pylist()
+
+    assert found[:900] == [None] * 900
+    assert len(list(groupby(found[900:]))) == 11, "100,000 bytes and what the columns take beside them"

@@ -143,7 +143,7 @@ def test_what_this_pyarrow_cannot_convert_is_refused_at_once(monkeypatch: pytest
 
     rows = __import__("levada.record.columnar.rows", fromlist=["_LAST"])
     monkeypatch.setitem(rows._LAST, "value", cannot)
-    rows._check_type.cache_clear()
+    rows._try_out.cache_clear()
 
     with pytest.raises(SerializationError, match=r"column 'value' \(value\) is string; pyarrow .* cannot convert this, newer versions may"):
         sent(pa.table({"value": ["x"]}), ("value",))

@@ -281,6 +281,24 @@ def test_rows_with_a_bad_partition_are_rejected(kind: pa.DataType) -> None:
     assert [row.row for row in rejected] == [1, 3] + ([] if kind == pa.uint16() else [5])
 
 
+def test_partitions_are_taken_from_a_buffer_with_more_bytes_than_rows() -> None:
+    data = pa.py_buffer(pa.array([9, 2, 0, 1], pa.int64()).buffers()[1].to_pybytes()[:32] + b"abc")
+    given = pa.Array.from_buffers(pa.int64(), 3, [None, data], offset=1)
+
+    batches, _ = encode(pa.table({"partition": given}), ("partition",))
+
+    assert {row: partition for row, (partition, _) in read(batches).items()} == {0: 2, 1: 0, 2: 1}
+
+
+def test_a_bad_partition_is_named_by_its_row_in_a_later_piece_too() -> None:
+    partitions = [0] * 300_000
+    partitions[299_999] = 7
+
+    _, rejected = encode(pa.table({"partition": partitions, "value": [b"x" * 50] * 300_000}), ("partition", "value"))
+
+    assert [row.row for row in rejected] == [299_999]
+
+
 @pytest.mark.parametrize("start", range(12))
 def test_partitions_of_a_slice_are_those_of_its_rows(start: int) -> None:
     partitions = [0, None, 2, 7, 1, None, None, 0, 2, None, 1, -2]

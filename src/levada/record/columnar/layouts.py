@@ -21,10 +21,14 @@ _VIEW_SIZE = 16
 _VIEW_LENGTH_SIZE = 4
 
 
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that an extension type is stored as; any other type as it is."""
+    return storage_type(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
+
+
 def value_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of an array's values, inside extension types, dictionaries and runs."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return value_type(kind.storage_type)
+    kind = storage_type(kind)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return value_type(kind.value_type)
     return kind

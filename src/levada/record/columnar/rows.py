@@ -68,24 +68,23 @@ def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
         if len(at) != 1:
             fault = "there is no such column" if not at else f"{len(at)} columns have this name"
             raise SerializationError(f"column {name!r} ({role}): {fault}; there are: {', '.join(columns.names)}")
+        kind = columns.field(at[0]).type
+        if not _ACCEPTS[role](kind):
+            raise SerializationError(f"column {name!r} ({role}) is {kind}; {_WANTED[role]}")
         try:
-            _check_type(role, columns.field(at[0]).type)
-        except SerializationError as refused:
-            raise SerializationError(f"column {name!r} ({role}) is {refused}") from refused.__cause__
+            _try_out(role, layouts.storage_type(kind))
+        except pa.ArrowNotImplementedError as error:
+            fault = f"pyarrow {pa.__version__} cannot convert this, newer versions may: {error}"
+            raise SerializationError(f"column {name!r} ({role}) is {kind}; {fault}") from error
 
 
 @lru_cache
-def _check_type(role: str, kind: pa.DataType) -> None:
-    """Raise SerializationError if a role cannot take a type, or pyarrow cannot convert it.
+def _try_out(role: str, kind: pa.DataType) -> None:
+    """Convert an empty array of a type. Raises pa.ArrowNotImplementedError if pyarrow cannot.
 
-    The answer for a type is kept: trying out the conversions takes longer than to convert a small batch.
+    Successes are kept, because a trial takes as long as converting a small batch. kind: no extension type: those of users may have no hash.
     """
-    if not _ACCEPTS[role](kind):
-        raise SerializationError(f"{kind}; {_WANTED[role]}")
-    try:
-        _LAST[role](_FIRST[role](pa.nulls(0, kind)))
-    except pa.ArrowNotImplementedError as error:
-        raise SerializationError(f"{kind}; pyarrow {pa.__version__} cannot convert this, newer versions may: {error}") from error
+    _LAST[role](_FIRST[role](pa.nulls(0, kind)))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -186,7 +186,7 @@ class _Sorter:
             return memoryview(array("i", [UNASSIGNED]) * rows)
         partitions = memoryview(bytearray(4 * rows)).cast("i")
         validity, numbers = column.buffers()
-        given = memoryview(numbers).cast("B").cast("q")[column.offset : column.offset + rows]
+        given = memoryview(numbers).cast("B")[8 * column.offset : 8 * (column.offset + rows)].cast("q")
         nulls = memoryview(validity).cast("B") if validity and column.null_count else None
         if take_given(given, nulls, column.offset, self._partition_count, partitions):
             for row, partition in enumerate(partitions):
