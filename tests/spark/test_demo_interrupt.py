@@ -18,13 +18,14 @@ DEMO = Path(__file__).parents[2] / "demo"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("stage", "seconds_later"), [("… Produce", 0.0), ("… Start Spark", 1.0), ("Spark warms up", 1.0)])
 def test_ctrl_c_ends_the_demo_quietly(stage: Any, seconds_later: Any, tmp_path: Any) -> None:
     shown = tmp_path / "shown"
     with shown.open("w") as file:
         demo = subprocess.Popen([sys.executable, "-u", str(DEMO)], stdout=file, stderr=file, env=alone(), start_new_session=True)
     try:
-        wait_for(lambda: stage in shown.read_text(), 90)
+        wait_for(lambda: stage in shown.read_text() or demo.poll() is not None, 300)
         time.sleep(seconds_later)  # into the stage
         os.killpg(demo.pid, signal.SIGINT)
         # Python itself ends by the signal where Ctrl-C came in a string of Python that an extension module ran, as some do at import.
