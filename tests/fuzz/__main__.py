@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fuzz_targets import TARGETS
@@ -50,18 +52,40 @@ def runs(only: list[str]) -> list[Run]:
     return chosen + [Run(run.target, False) for run in chosen if COMPILED and run.target == "records"]
 
 
-def fuzz(run: Run, seconds: int) -> Outcome:
-    """Fuzz one target for that long, or until it breaks."""
-    corpus, findings = KEPT / "corpus" / run.target, KEPT / "findings"
-    for folder in (corpus, findings):
+def fuzz(compiled: bool, targets: list[str], seconds: int, jobs: int) -> list[Outcome]:
+    """Fuzz each of the targets for that long, or until it breaks."""
+    for folder in (KEPT / "findings", *(KEPT / "corpus" / target for target in targets)):
         folder.mkdir(parents=True, exist_ok=True)
-    script = Path(__file__).parent / "one_target.py"
-    command = [sys.executable, str(script), run.target, str(seconds), str(findings), str(corpus), str(SEEDS / run.target)]
-    environment = {**os.environ, "LEVADA_PURE": "" if run.compiled else "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_S)
-    output = done.stdout + done.stderr
-    tried = re.search(r"number_of_executed_units: *(\d+)", output)
-    return Outcome(run, int(tried[1]) if tried else 0, "\n".join(output.splitlines()[-60:]) if done.returncode else "")
+    script = Path(__file__).parent / "fuzzing_process.py"
+    environment = {**os.environ, "LEVADA_PURE": "" if compiled else "1"}
+    with TemporaryDirectory() as output:
+        command = [sys.executable, str(script), str(seconds), str(jobs), str(KEPT), str(SEEDS), output, *targets]
+        fuzzing = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+        )
+        try:
+            ended, complaint = fuzzing.communicate(timeout=seconds * ceil(len(targets) / jobs) + GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(fuzzing.pid, signal.SIGKILL)
+            ended, complaint = fuzzing.communicate()
+        except BaseException:
+            os.killpg(fuzzing.pid, signal.SIGKILL)
+            raise
+        statuses = dict(line.split() for line in ended.splitlines())
+        return [outcome(Run(target, compiled), statuses.get(target), Path(output) / target, complaint) for target in targets]
+
+
+def outcome(run: Run, status: str | None, output: Path, complaint: str) -> Outcome:
+    """Return what came of a target. status: None if its child did not end. output: the file of what the child printed, if it was started.
+
+    complaint: what the process printed that starts the children.
+    """
+    printed = output.read_text(errors="replace") if output.exists() else ""
+    tried = re.search(r"number_of_executed_units: *(\d+)", printed)
+    if status == "0" and tried:
+        return Outcome(run, int(tried[1]), "")
+    lines = (printed or complaint).splitlines()[-60:]
+    return Outcome(run, int(tried[1]) if tried else 0, "\n".join([*lines, f"exit status {status}" if status else "it has not ended"]))
 
 
 def main() -> int:
@@ -75,8 +99,10 @@ def main() -> int:
     jobs = min(options.jobs, len(chosen))
     each = max(1, options.seconds * jobs // len(chosen))
     print(f"{len(chosen)} targets, {each} s each, {jobs} at once", flush=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        outcomes = list(pool.map(lambda run: fuzz(run, each), chosen))
+    outcomes = list[Outcome]()
+    for compiled in (True, False):
+        if targets := [run.target for run in chosen if run.compiled is compiled]:
+            outcomes += fuzz(compiled, targets, each, jobs)
     return report(outcomes)
 
 
