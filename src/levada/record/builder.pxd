@@ -121,8 +121,10 @@ cdef class RowWriter:
 cpdef (Py_ssize_t, long long) assign_sticky(
     int[::1] partitions, const long long[::1] sizes, Py_ssize_t row, int partition, long long room, long long most
 )
-@cython.locals(row=Py_ssize_t, rejected=Py_ssize_t, nullable=cython.bint, bits="const unsigned char[::1]")
-cpdef Py_ssize_t take_given(const long long[::1] given, validity, Py_ssize_t shift, Py_ssize_t count, int[::1] partitions) except -1
+@cython.locals(row=Py_ssize_t, rejected=Py_ssize_t, nullable=cython.bint)
+cpdef Py_ssize_t take_given(
+    const long long[::1] given, const unsigned char[::1] validity, Py_ssize_t shift, Py_ssize_t count, int[::1] partitions
+) except -1
 cpdef group_rows(const int[::1] partitions, long long first_row, long long[::1] starts, long long[::1] rows)
 @cython.locals(row=Py_ssize_t, partition=Py_ssize_t)
 cdef void sort_rows(const int[::1] partitions, long long first_row, long long[::1] starts, long long[::1] rows) noexcept nogil

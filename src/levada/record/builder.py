@@ -519,9 +519,8 @@ def take_given(given: Any, validity: Any, shift: int, count: int, partitions: An
     """
     rejected = 0
     nullable = validity is not None
-    bits = validity
     for row in range(len(partitions)):
-        if nullable and not (bits[(shift + row) >> 3] >> ((shift + row) & 7)) & 1:
+        if nullable and not validity[(row + shift) >> 3] >> ((row + shift) & 7) & 1:
             partitions[row] = NO_PARTITION
         elif 0 <= given[row] < count:
             partitions[row] = given[row]

@@ -25,6 +25,7 @@ from levada.errors import SerializationError
 from levada.record.batch import assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import ColumnDecoder, RejectedRow
+from levada.record.columnar import rows as conversions
 from levada.record.compression import Codec
 from record_kit import CODECS, NOW_MS, only_batch
 
@@ -141,9 +142,8 @@ def test_what_this_pyarrow_cannot_convert_is_refused_at_once(monkeypatch: pytest
     def cannot(*_: Any) -> pa.Array:
         raise pa.ArrowNotImplementedError("Unsupported cast from string_view")
 
-    rows = __import__("levada.record.columnar.rows", fromlist=["_LAST"])
-    monkeypatch.setitem(rows._LAST, "value", cannot)
-    rows._try_out.cache_clear()
+    monkeypatch.setitem(conversions._LAST, "value", cannot)
+    conversions._try_out.cache_clear()
 
     with pytest.raises(SerializationError, match=r"column 'value' \(value\) is string; pyarrow .* cannot convert this, newer versions may"):
         sent(pa.table({"value": ["x"]}), ("value",))

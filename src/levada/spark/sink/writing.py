@@ -206,7 +206,7 @@ def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, p
     if any(column.null_count == 0 for column in decide):
         return records
     if all(column.null_count == rows for column in decide):
-        # The usual case. For a batch of Spark's, masks would take longer than writing its records.
+        # The usual case. Masks would take nearly as long as writing the records of such a batch.
         chosen = spread.deal(rows, records.nbytes, partitions)
     else:
         import pyarrow.compute as pc
