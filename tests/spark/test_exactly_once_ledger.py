@@ -99,7 +99,7 @@ def test_an_entry_of_a_newer_levada_is_not_given_up() -> None:
 
 def test_of_two_entries_of_one_batch_the_one_of_the_later_repetition_counts() -> None:
     first = LAST.offsets("g")["g"]
-    later = replace(LAST, turn=2).offsets("g")["g"]
+    later = replace(LAST, repetition=2).offsets("g")["g"]
     for order in ([("a", first), ("b", later)], [("b", later), ("a", first)]):
         assert newest({TopicPartition(topic, 0): offset for topic, offset in order}) == (TopicPartition("b", 0), later)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
@@ -19,10 +20,11 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once import ledger, slots
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
-from levada.spark.sink.exactly_once import committing
+from levada.spark.sink.exactly_once import committing, sealing
 from levada.spark.sink.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
+from levada.wire.murmur2 import murmur2
 from spark_sink import ROWS, Died, Query, dying
 from spark_strikes import SLOT_STEPS
 
@@ -583,3 +585,140 @@ def test_two_clusters_have_sinks_of_one_name(embedded: Any) -> None:
                 query.options["kafka.bootstrap.servers"] = kafka.bootstrap_servers
                 query.run(number, [b"%d" % number])
                 assert settled(kafka, "of-two-clusters") == Counter(b"%d" % before for before in range(number + 1))
+
+
+def numbered_job(kafka: Any, topic: str, number: int, **options: str) -> Query:
+    """A batch job that gives its own number."""
+    found = Query(kafka, topic, **{"exactlyOnce.id": topic, "exactlyOnce.batchId": str(number), **options})
+    found.is_stream, found.query_id = False, ""
+    return found
+
+
+def while_it_writes(query: Query, monkeypatch: Any, meanwhile: Any) -> Any:
+    """Run a task whose transaction is open, with rows in one partition, when `meanwhile` is called; then it writes into others."""
+    monkeypatch.setattr(sealing, "SEALED_TOGETHER", 1)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"first"]}, schema=ROWS)
+        producer = flushed[0]
+        producer.flush()
+        meanwhile()
+        # The first partition would refuse the rows.
+        keys = [key for key in (b"%d" % number for number in range(8)) if (murmur2(key) ^ murmur2(b"k")) & 3]
+        yield pa.RecordBatch.from_pydict({"key": keys, "value": keys}, schema=ROWS)
+
+    flushed: list[Any] = []
+    init = OpenSlot.__init__
+
+    def opened(slot: OpenSlot, producer: Any, *rest: Any) -> None:
+        flushed.append(producer)
+        init(slot, producer, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenSlot, "__init__", opened)
+        return query.run_task(0, 0, rows(), query.writer())
+
+
+def test_a_slot_that_another_run_aborted_while_its_task_wrote_it_is_not_committed(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 4)
+    numbered_job(kafka, topic, 5).run(0, [b"five"])
+    seven = numbered_job(kafka, topic, 7, inlineMaxBytes="1")
+    # From transaction.version 2 on the task is fenced, before that its commit is refused.
+    with pytest.raises(KafkaError):
+        seven.commit(0, [while_it_writes(seven, monkeypatch, lambda: numbered_job(kafka, topic, 6).run(0, [b"six"]))])
+    seven.restart()
+    seven.run(0, [b"seven"])
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        left = [found.transactional_id for found in admin.list_transactions(states=["Ongoing"]) if topic in found.transactional_id]
+        if left:
+            admin.fence_producers(left)
+    assert settled(kafka, topic) == Counter([b"five", b"six", b"seven"])
+
+
+def test_an_aborted_slot_whose_task_went_on_is_seen_although_its_epoch_is_the_same(new_topic: Any, monkeypatch: Any) -> None:
+    with EmbeddedKafka(transaction_version=1) as kafka:
+        topic = new_topic(kafka, 4)
+        query = slots_only(kafka, topic)
+
+        def aborted_by_a_successor() -> None:
+            with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+                found = Slots(admin, f"levada-{query.query_id}").left_open([])
+                assert found is not None and [handle.end_version for handle in found] == [4]
+                admin.end_transactions(found, commit=False)
+
+        message = while_it_writes(query, monkeypatch, aborted_by_a_successor)
+        with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            name = message.slot.handle.transactional_id
+            described = admin.describe_transactions([name])[name]
+        assert (described.state, described.producer_id, described.producer_epoch) == ("Ongoing", *message.slot.handle[1:3])
+        with pytest.raises(IllegalStateError, match=r"aborted while its task wrote it, .* Nothing of this batch was written"):
+            query.commit(0, [message])
+        assert committed(kafka, topic) == Counter()
+
+
+def test_the_task_whose_slot_took_too_long_says_what_to_do(new_topic: Any, monkeypatch: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        topic = new_topic(kafka, 4)
+        query = slots_only(kafka, topic)
+
+        def times_out() -> None:
+            with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+                admin.fence_producers([found.transactional_id for found in admin.list_transactions(states=["Ongoing"])])
+
+        with pytest.raises(KafkaError) as raised:
+            while_it_writes(query, monkeypatch, times_out)
+        assert any("divide the rows among more tasks" in note for note in raised.value.__notes__)
+        assert is_settled(kafka, topic)
+
+
+def test_a_job_that_is_committed_does_not_fail_because_its_successor_was_quicker(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(kafka, 2)
+    finish = Slots.finish
+
+    def taken_over(slots: Slots, entry: ledger.Entry) -> Any:
+        found = finish(slots, entry)
+        if entry.slots and entry.batch.number == 5:
+            monkeypatch.undo()
+            numbered_job(kafka, topic, 6).run(0, [b"six"])
+        return found
+
+    five = numbered_job(kafka, topic, 5, inlineMaxBytes="1")
+    monkeypatch.setattr(Slots, "finish", taken_over)
+    five.run(0, [b"five"])
+    assert settled(kafka, topic) == Counter([b"five", b"six"])
+
+
+def test_a_query_that_cannot_say_that_it_is_finished_says_that_it_is_committed(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded, 2)
+    query = slots_only(embedded, topic)
+    write = committing.Marker.write
+
+    def refused(marker: committing.Marker, messages: Any, entry: ledger.Entry) -> None:
+        if entry.is_finished:
+            raise KafkaError("refused")
+        write(marker, messages, entry)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(committing.Marker, "write", refused)
+        with pytest.raises(KafkaError) as raised:
+            query.run(0, [b"a"])
+    assert any("batch 0: it is decided, and all of it is committed" in note for note in raised.value.__notes__)
+    query.restart()
+    query.run(0, [b"a"])
+    assert settled(embedded, topic) == Counter([b"a"])
+
+
+def test_open_transactions_that_could_not_be_listed_are_looked_for_again(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    topic = new_topic(embedded, 2)
+    query = slots_only(embedded, topic)
+    query.run_tasks(0, [[b"a"]])
+    query.restart()
+    query.options["inlineMaxBytes"] = "1000000"
+    with monkeypatch.context() as broken:
+        broken.setattr(Slots, "left_open", lambda slots, known: None)
+        query.run(0, [b"a"])
+    assert not is_settled(embedded, topic)
+    query.run(1, [b"b"], [])
+    query.restart()
+    query.run(2, [b"c"])
+    assert settled(embedded, topic) == Counter([b"a", b"b", b"c"])

@@ -16,7 +16,7 @@ import pytest
 import levada as lv
 from committed_kit import committed, settled
 from levada.error_codes import ErrorCode
-from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError
+from levada.errors import ConfigError, IllegalStateError, KafkaError, ProducerFencedError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import BatchId, Rows
 from levada.exactly_once.ledger import Entry
 from levada.spark.clients import reused_transactional_producer
@@ -194,7 +194,7 @@ def test_two_writes_of_one_batch_are_refused_unless_they_have_ids(kafka: Any, ne
     query.is_stream = False
     query.run(0, [b"a"])
     query.options["topic"] = second
-    with pytest.raises(IllegalStateError, match=r"this run has written this batch already: .* exactlyOnce.id of its own"):
+    with pytest.raises(IllegalStateError, match=r"has written this batch already: .* do not try it again here.* exactlyOnce.id of its own"):
         query.run(0, [b"b"])
     query.restart()
     query.options["topic"] = first
@@ -585,10 +585,47 @@ def test_a_commit_that_failed_may_be_repeated_by_the_same_process(kafka: Any, ne
 
 def test_a_job_group_of_the_programs_own_is_not_taken_for_the_run(embedded: Any, new_topic: Any) -> None:
     query = Query(embedded, topic := new_topic(embedded))
-    query.run_id = "etl"
-    with pytest.raises(IllegalStateError, match=r"the job group is 'etl' instead: setJobGroup\(\) within foreachBatch"):
-        query.run(0, [b"a"])
+    for is_stream in (True, False):
+        query.is_stream = is_stream
+        for group, shown in (("etl", "'etl'"), (None, "None")):
+            query.run_id = group  # type: ignore[assignment]
+            with pytest.raises(IllegalStateError, match=rf"the job group is {shown} instead: setJobGroup\(\) or clearJobGroup"):
+                query.run(0, [b"a"])
     assert committed(embedded, topic) == Counter()
+
+
+@pytest.mark.parametrize(
+    ("numbered", "advice"), [(True, "Run the job again: the ledger tells"), (False, "Look whether the rows are in Kafka")]
+)
+def test_a_commit_whose_outcome_is_not_known_says_whether_to_repeat_it(new_topic: Any, numbered: bool, advice: str) -> None:
+    with EmbeddedKafka() as kafka:
+        topic = new_topic(kafka)
+        options = {"exactlyOnce.id": "a", "exactlyOnce.batchId": "1"} if numbered else {}
+        job = Query(kafka, topic, **{"kafka.max.block.ms": "500", **options})
+        job.is_stream, job.query_id = False, ""
+        for _ in range(40):
+            kafka.faults.disconnect("EndTxn", nth=1, applied=True)
+        with pytest.raises(TransactionOutcomeUnknownError) as raised:
+            job.run(0, [b"a"])
+        assert any(advice in note for note in raised.value.__notes__)
+
+
+def test_a_driver_that_is_fenced_says_that_another_run_is_active(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
+    query = Query(embedded, topic := new_topic(embedded))
+    query.run(0, [b"a"])
+    messages, send = query.run_tasks(1, [[b"b"]]), lv.KafkaProducer.send_sealed
+
+    def after_a_successor(producer: Any, *args: Any) -> Any:
+        with lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers) as admin:
+            admin.fence_producers([f"levada-{query.query_id}"])
+        return send(producer, *args)
+
+    with monkeypatch.context() as fenced:
+        fenced.setattr(lv.KafkaProducer, "send_sealed", after_a_successor)
+        with pytest.raises(KafkaError) as raised:
+            query.commit(1, messages)
+    assert any("another run of this query" in note for note in raised.value.__notes__)
+    assert settled(embedded, topic) == Counter([b"a"])
 
 
 def test_a_stream_is_not_numbered_by_the_program(embedded: Any, new_topic: Any) -> None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from levada.types import TransactionHandle
 
+DEFAULT_PREFIX = "levada-"
+"""The default of transactionalIdPrefix, with which the name of a sink begins."""
 RUN_SIZE = 8
 """The number of characters of a run's id that are part of the names of its slots."""
 _NAME = re.compile(r"(?P<sink>.+)~(?P<run>[0-9a-f]{8})\.(?P<parity>[01])\.(?P<task>\d{1,10})\.(?P<attempt>\d{1,5})")

@@ -35,16 +35,16 @@ _SLOT = struct.Struct(">4sIHqhBQQ")
 class Entry:
     """The ledger's entry about the last decided batch.
 
-    at: the partition of the ledger's offset. slots: the slots that belong to the batch. turn: how often the batch was repeated; of two
-    entries for one batch the newer one has the higher turn. written_s: time of writing, in seconds since the epoch. is_finished: whether
-    all slots are committed.
+    at: the partition of the ledger's offset. slots: the slots that belong to the batch. repetition: how often the batch was repeated; of
+    two entries for one batch the newer one has the higher number. written_s: time of writing, in seconds since the epoch.
+    is_finished: whether all slots are committed.
     """
 
     batch: BatchId
     rows: Rows
     at: TopicPartition
     slots: tuple[Slot, ...] = ()
-    turn: int = 0
+    repetition: int = 0
     written_s: int = 0
     is_finished: bool = False
 
@@ -61,7 +61,7 @@ class Entry:
             "run": self.batch.run_id,
             "rows": self.rows.count,
             "digest": f"{self.rows.digest:016x}",
-            "turn": self.turn,
+            "turn": self.repetition,
             "written": self.written_s,
         }
         pieces = _packed(self.slots)
@@ -197,8 +197,10 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
         return Verdict.WRITE
     if entry.batch.run_id == batch.run_id:
         raise IllegalStateError(
-            f"{name}: this run has written this batch already: rows of two writes would be taken for one. Give this write within the "
-            "foreachBatch an exactlyOnce.id of its own, and leave the first write as it is; these rows are not written"
+            f"{name}: this run has written this batch already: rows of two writes would be taken for one. These rows are not written. If "
+            "this is the same write, tried again after an error, do not try it again here: let the micro-batch fail, and start the query "
+            "again. If it is a second write within the foreachBatch, give it an exactlyOnce.id of its own, and leave the first write as "
+            "it is. If neither is so, setJobGroup() has given several batches the same group"
         )
     return Verdict.REPEAT
 
@@ -251,7 +253,8 @@ def check_same_rows(batch: BatchId, rows: Rows, entry: Entry, policy: Policy, si
         ("Another job has used this exactlyOnce.batchId, the job reads other rows now", "give a higher exactlyOnce.batchId")
         if batch.is_of_job
         else (
-            "The checkpoint is a copy or was restored, the query was changed",
+            "The checkpoint is a copy or was restored, the query was changed, a schema registry has a newer schema now (name the one to "
+            "write by the option value.avro.schema or the like)",
             "give another exactlyOnce.id, which writes this batch again",
         )
     )

@@ -3,9 +3,10 @@
 A slot is open until the batch is decided. The ledger's entry is the decision, and names the slots to commit. Every driver that reads the
 entry commits its slots. Repeating the commit is harmless.
 
-A slot also commits the number of its batch, as the offset of a group that has the slot's name. If EndTxn fails, this offset shows whether
-the slot was committed. The answer to a repeated EndTxn does not show it if the transactional id was used again, and a late request of the
-slot's task may use it again.
+A slot also commits the number of its batch, as the offset of a group that has the slot's name. The task sends this offset before all rows.
+As long as it is pending, all rows of the slot are in one transaction: after an abort the task may go on, and write the rest into a new
+transaction with the same epoch. If EndTxn fails, the offset shows whether the slot was committed. The answer to a repeated EndTxn does not
+show it if the transactional id was used again, and a late request of the slot's task may use it again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ logger = logging.getLogger(__name__)
 
 ABORT_S = 10.0
 """How long to wait until a transaction is aborted, or a group is deleted. If this takes longer, brokers do it later."""
-OLDEST_END = 4
-"""A version of EndTxn with which every broker accepts the abort of an open transaction."""
+CLASSIC_END, RAISING_END = 4, 5
+"""Versions of EndTxn. The second one raises the epoch. Brokers accept it from level 2 of the feature transaction.version on (KIP-890)."""
+TOOK_LONGER = (
+    "Transactions are aborted after transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' transaction.max.timeout.ms, "
+    "15 minutes by default), by an administrator, or by another run or job of this sink. If tasks take longer, divide the rows among more "
+    "tasks (repartition)"
+)
 TIME_LEFT = 0.2
 """The share of transaction.timeout.ms that a slot must have left at the decision, so that there is time to commit it."""
 
@@ -91,7 +97,8 @@ class Slots:
         return newest(found)
 
     def check(self, entry: Entry, *, decided: bool = False) -> None:
-        """Check the slots of an entry before it is written. Raises IllegalStateError if a slot is not open, or will time out soon.
+        """Check the slots of an entry before it is written. Raises IllegalStateError if a slot is not open, or will time out soon, or was
+        aborted while its task wrote it.
 
         decided: whether the batch was decided before, and these slots replace lost slots.
         """
@@ -110,8 +117,15 @@ class Slots:
             if (described.state, described.producer_id, described.producer_epoch) != ("Ongoing", *slot.handle[1:3]):
                 raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}", program, decided)
             if (left_ms := _time_left_ms(described, now_ms)) < TIME_LEFT * described.timeout_ms:
-                why = f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, by this machine's clock"
+                why = (
+                    f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, if this machine's clock agrees with the "
+                    "brokers'"
+                )
                 raise _gone(slot, why, program, decided)
+        pending = self._admin._groups_with_pending_offsets({slot.handle.transactional_id: [entry.at] for slot in slots})
+        for slot in slots:
+            if slot.handle.transactional_id not in pending:
+                raise _gone(slot, "it was aborted while its task wrote it, and has not all of its rows", program, decided)
 
     def finish(self, entry: Entry) -> Unfinished:
         """Commit the slots of a decided batch. Return the slots that cannot be committed. May be called again."""
@@ -143,21 +157,26 @@ class Slots:
         lost = tuple(slot for slot in left if outcomes[slot.handle] is TransactionOutcome.LOST)
         return Unfinished(lost, tuple(slot for slot in left if slot not in lost))
 
-    def left_open(self, known: Collection[Slot]) -> list[TransactionHandle]:
+    def left_open(self, known: Collection[Slot]) -> list[TransactionHandle] | None:
         """Return the sink's open transactions without the known slots: those of unused task attempts, and of runs that have died.
 
-        Empty if brokers cannot list them. That does no harm: open transactions end at transaction.timeout.ms.
+        None if brokers cannot list them. That does no harm: open transactions end at transaction.timeout.ms.
         """
         try:
             listed = self._admin.list_transactions(states=["Ongoing"], timeout=ABORT_S)
             mine = [
                 one.transactional_id for one in listed if (parts := parsed(one.transactional_id)) is not None and parts[0] == self._sink
             ]
-            found = self._admin.outcomes(self._admin.describe_transactions, mine, timeout=ABORT_S) if mine else {}
+            if not mine:
+                return []
+            found = self._admin.outcomes(self._admin.describe_transactions, mine, timeout=ABORT_S)
+            features = self._admin.describe_features(timeout=ABORT_S).finalized
         except KafkaError as error:
             logger.info("the open transactions of sink '%s' are not known: %s", self._sink, error)
-            return []
-        end_version = next((slot.handle.end_version for slot in known), OLDEST_END)
+            return None
+        # A task that goes on after an abort that raises the epoch is fenced, instead of beginning another transaction.
+        level = features["transaction.version"].max_version if "transaction.version" in features else 0
+        end_version = RAISING_END if level >= 2 else CLASSIC_END
         live = {slot.handle[:3] for slot in known}
         return [
             TransactionHandle(name, one.producer_id, one.producer_epoch, end_version, groups=(name,))
@@ -179,7 +198,7 @@ class Slots:
 
         Tasks of this run may still write, without the driver's knowledge. They are fenced: after EndTxn alone they could continue to write,
         before Kafka 3.6 even into a transaction that no coordinator knows. Slots of other runs are ended with their epochs: a driver that
-        was paused must not fence tasks of its successor.
+        was paused must not fence tasks of its successor. If one of them continues to write, check() sees it.
         """
         own = {handle for handle in handles if (parts := parsed(handle.transactional_id)) is not None and parts[1].run == run_id[:RUN_SIZE]}
         self.abort([handle for handle in handles if handle not in own])
@@ -208,19 +227,14 @@ def _time_left_ms(described: TransactionDescription, now_ms: int) -> float:
 
 def _gone(slot: Slot, why: str, program: str, decided: bool) -> IllegalStateError:
     what = f"transaction '{slot.handle.transactional_id}', with {slot.rows.count} rows of a task, will not be committed: {why}. "
-    longer = (
-        "Transactions are aborted after transaction.timeout.ms (kafka.transaction.timeout.ms, at most the brokers' "
-        "transaction.max.timeout.ms, 15 minutes by default), or by an administrator. If tasks take longer, divide the rows among more "
-        "tasks (repartition)"
-    )
     if decided:
         return IllegalStateError(
             f"{what}It was to replace rows that were lost after an earlier run had decided the batch; the other rows are written. Run the "
-            f"{program} again. {longer}"
+            f"{program} again. {TOOK_LONGER}"
         )
     through = "run the query through this batch once" if program == "query" else "write them"
     return IllegalStateError(
-        f"{what}Nothing of this batch was written; run the {program} again. {longer}, or {through} with delivery=at-least-once"
+        f"{what}Nothing of this batch was written; run the {program} again. {TOOK_LONGER}, or {through} with delivery=at-least-once"
     )
 
 

@@ -126,7 +126,7 @@ class Coordinator:
         return Answer(NONE, ProducerId(known.producer, known.epoch))
 
     def add_partitions(self, name: str, producer: ProducerId) -> Answer:
-        """AddPartitionsToTxn and AddOffsetsToTxn in one, of TV1."""
+        """AddPartitionsToTxn and AddOffsetsToTxn of TV1, which are alike here."""
         refusal = self._refusal(name, producer)
         if refusal is None:
             self.transactions[name].state = State.ONGOING
@@ -182,6 +182,10 @@ class Coordinator:
         if stable and any(group in known.pending for known in self.transactions.values()):
             return Answer(UNSTABLE_OFFSET_COMMIT)
         return Answer(NONE, self.offsets.get(group))
+
+    def has_pending(self, group: str) -> Answer:
+        """Return whether an open transaction may change the group's offset."""
+        return Answer(NONE, any(group in known.pending for known in self.transactions.values()))
 
     def delete_group(self, group: str) -> Answer:
         """Forget what a group has committed. Offsets that are pending stay so."""

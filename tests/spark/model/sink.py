@@ -59,6 +59,7 @@ RULES = {
     "stable": "abort() waits until no open transaction may change the ledger",
     "end as written": "EndTxn is repeated with the version that the ledger names",
     "outcome": "a slot commits an offset of its own, which tells whether it was committed when EndTxn does not",
+    "outcome first": "the outcome of a slot is sent before its rows, and pending at the decision: nobody has aborted it in between",
     "finished": "once its slots are committed the ledger says so, as slots of a later batch of the run may have the same names",
     "same division": "a lost slot is written again only where its task has the same rows as before",
     "inline once": "rows that the decision carried are not written again with a lost slot",
@@ -174,7 +175,7 @@ class Client:
         self.has_begun = False
         self.has_lost = False
         self._sequence = 0
-        self._has_added = False
+        self._added: set[int | str] = set()
 
     @property
     def version(self) -> int:
@@ -187,26 +188,26 @@ class Client:
         self.has_lost = False
         self._sequence = 0
 
-    def write(self, rows: tuple[Row, ...], task: bool = False) -> Steps:
+    def write(self, rows: tuple[Row, ...], partition: int = 0, task: bool = False) -> Steps:
         """Write rows in the open transaction, or begin one."""
-        yield from self._add(task)
+        yield from self._add(partition, task)
         self._sequence += 1
         yield from self._asked("produce", self.producer, self._sequence, rows, task=task)
 
     def write_offset(self, group: str, offset: Any, task: bool = False) -> Steps:
         """Write a group's offset."""
-        yield from self._add(task)
+        yield from self._add(group, task)
         yield from self._asked("txn_offset_commit", self.producer, group, offset, task=task)
 
     def end(self, commit: bool) -> Steps:
         """End the transaction. Raises Unanswered where it is not known whether that was done."""
         self.producer = yield from self._asked("end_txn", self.producer, commit, self.version)
-        self._has_added = False
+        self._added.clear()
 
-    def _add(self, task: bool) -> Steps:
-        if self.brokers is not Brokers.TV2 and not self._has_added:
+    def _add(self, to: int | str, task: bool) -> Steps:
+        if self.brokers is not Brokers.TV2 and to not in self._added:
             yield from self._asked("add_partitions", self.producer, task=task)
-            self._has_added = True
+            self._added.add(to)
 
     def _asked(self, call: str, *arguments: Any, task: bool = False) -> Steps:
         answer = yield from ask(call, self.name, *arguments, task=task, client=self)
@@ -271,8 +272,11 @@ class Sink:
         name = f"slot-{run}-{parity}-{number}-{attempt}"
         answer = yield from ask("init_producer_id", name, task=True)
         client = Client(self._brokers, name, answer.value)
-        yield from client.write(rows, task=True)
-        if self.has("outcome"):
+        if self.has("outcome") and self.has("outcome first"):
+            yield from client.write_offset(name, batch.number, task=True)
+        for partition, row in enumerate(rows):
+            yield from client.write((row,), partition, task=True)
+        if self.has("outcome") and not self.has("outcome first"):
             yield from client.write_offset(name, batch.number, task=True)
         return Message(rows, Handle(name, client.producer, client.version))
 
@@ -497,6 +501,11 @@ class Sink:
         answer = yield from ask("describe_transactions", tuple(handle.name for handle in handles))
         if list(answer.value) != [handle.producer for handle in handles]:
             raise Failed("a slot is lost, and nothing was decided")
+        if self.has("outcome") and self.has("outcome first"):
+            for handle in handles:
+                answer = yield from ask("has_pending", handle.name)
+                if not answer.value:
+                    raise Failed("a slot was aborted while its task wrote it, and nothing was decided")
 
     def _roll_forward(self, entry: Entry) -> Steps:
         """Commit the slots of a decision. Returns the numbers of lost ones."""

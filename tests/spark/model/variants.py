@@ -55,6 +55,7 @@ VARIANTS = (
     Expected(Variant("inline, two equal writes", Query(sizes=(2, 2), writes=2, equal_writes=True)), NAMED),
     Expected(Variant("slots", SLOTS), RIGHT),
     Expected(Variant("slots, an empty batch", GAP), RIGHT),
+    Expected(Variant("slots, an empty batch, checkpoint copied", GAP, faults=frozenset({"copy"})), UNDECIDED | {Verdict.REFUSED}),
     Expected(Variant("slots, empty first batches", Query(sizes=(0, 2, 0, 2), slots=(True, True))), RIGHT),
     Expected(Variant("slots, other division each time", Query(slots=(True, True), varies="division")), UNDECIDED | {Verdict.REFUSED}),
     Expected(Variant("slots, the same, finished promptly", Query(slots=(True, True), varies="division"), prompt=True), RIGHT),
@@ -116,6 +117,7 @@ def _mutant(
 UNFINISHED = frozenset({Verdict.UNDECIDABLE, Verdict.BLOCKED})
 FIRST_EMPTY = Query(sizes=(0, 2))
 REUSED = Query(sizes=(1, 0, 1), slots=(True,))
+BEHIND = Query(sizes=(1, 0, 2), slots=(True,))
 ONE_TASK = Query(sizes=(1, 1), slots=(True,), varies="values")
 DIVIDED = Query(slots=(True, True), varies="division")
 
@@ -143,7 +145,8 @@ MUTANTS = (
     _mutant("abort looks", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("stable", DIVIDED, "delayed unanswered", finds=UNFINISHED, prompt=True),
     _mutant("outcome", SLOTS, policy=ANY_ERROR),
-    _mutant("finished", REUSED, "pause switch delayed late"),
+    _mutant("outcome first", BEHIND, "pause switch", faults="copy", brokers=(Brokers.TV1,)),
+    _mutant("finished", REUSED, "pause switch delayed late", also=("outcome first",)),
     _mutant("end as written", SLOTS, "crash crash-after", policy=ANY_ERROR, also=("outcome",), brokers=(Brokers.TV2,)),
     _mutant("same division", DIVIDED),
     _mutant("inline once", MIXED),

@@ -18,7 +18,7 @@ from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import OutcomeRow, show_outcomes
 from levada.cli.text import counted, named
 from levada.errors import CorruptRecordError, TimeoutError
-from levada.exactly_once.batch import parsed, sink_of_group
+from levada.exactly_once.batch import DEFAULT_PREFIX, parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 
@@ -26,7 +26,6 @@ app = command_group("Exactly-once Spark sinks: list, commit or abort their open 
 transactions = command_group("Transactions of exactly-once Spark sinks.")
 app.add_typer(transactions, name="transactions")
 
-DEFAULT_PREFIX = "levada-"
 SETTLED_S = 1.0
 """Time in seconds after which the offset of a just committed transaction can be read."""
 Prefix = Annotated[str, typer.Option("--prefix", help="The sinks' transactionalIdPrefix.")]

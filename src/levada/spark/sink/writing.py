@@ -144,8 +144,8 @@ def seal(
             for topic, records, given in _placed(batches, columns, options, producer, turn):
                 sealing.add(topic, records, given)
             return sealing.finish(batch, task)
-        except BaseException:
-            sealing.give_up()
+        except BaseException as error:
+            sealing.give_up(error)
             raise
 
 

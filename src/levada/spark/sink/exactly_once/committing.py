@@ -18,23 +18,23 @@ decision: a driver that was paused after it must not abort what its successor ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from levada.base.clock import SystemClock
-from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
+from levada.errors import IllegalStateError, KafkaError, TimeoutError, TransactionOutcomeUnknownError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, is_of
 from levada.exactly_once.ledger import Entry, Verdict, called, check_same_rows, judge
 from levada.exactly_once.slots import ABORT_S, NOTHING_LEFT, Slots, Unfinished
 from levada.spark.clients import reused_admin, reused_transactional_producer
-from levada.spark.sink.exactly_once.sealing import SealedRows
+from levada.spark.sink.exactly_once.sealing import SealedRows, has_lost_identity
 from levada.spark.sink.exactly_once.settings import ExactlyOnce
 from levada.spark.task import begin_task, tell
+from levada.types import TransactionHandle
 
 if TYPE_CHECKING:
     from levada import ArrowDelivery, KafkaProducer
@@ -45,7 +45,7 @@ UNSTABLE_S = 5.0
 """How long to wait for the end of a transaction that may change the ledger, where the driver that began it is probably dead."""
 IN_FLIGHT_BYTES = 8 << 20
 """buffer.memory of the driver's producer, where the query has no setting of its own."""
-REFRESH_S = 24 * 3600.0
+REFRESH_S = 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
 
 
@@ -186,30 +186,62 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
     begin_task()
     batch = _batch_of(messages)
     rows = sum((message.rows for message in messages), NO_ROWS)
-    is_numbered, slots = settings.is_numbered(batch), _slots_of(messages)
-    if not rows.count and not is_numbered:
-        return
     name = settings.name_for(settings.id_for(batch))
-    if is_numbered and rows.count and _try_to_continue(messages, rows, settings, client):
+    with settings.explained(name), _advised(batch, settings):
+        if settings.is_numbered(batch):
+            _commit_numbered(messages, batch, rows, settings, client)
+        elif rows.count:
+            _commit_unnumbered(messages, batch, rows, settings, client)
+
+
+def _commit_numbered(messages: Sequence[SealedRows], batch: BatchId, rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> None:
+    if rows.count and _try_to_continue(messages, rows, settings, client):
         return
-    with settings.explained(name), Marker(client, name, settings) as marker:
-        if not rows.count and not _concerns(batch, marker.entry_after_the_dead()):
-            return
-        marker.initialize()
-        if not is_numbered:
-            logger.warning(
-                "if this write to %s is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
-                "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written",
-                settings.where,
-            )
-        if is_numbered or slots:
+    with Marker(client, settings.name_for(settings.id_for(batch)), settings) as marker:
+        if rows.count or _concerns(batch, marker.entry_after_the_dead()):
+            marker.initialize()
             Committing(marker, settings, batch, rows, messages).run()
-        else:
+
+
+def _commit_unnumbered(
+    messages: Sequence[SealedRows], batch: BatchId, rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]
+) -> None:
+    slots = _slots_of(messages)
+    with Marker(client, settings.name_for(settings.id_for(batch)), settings) as marker:
+        marker.initialize()
+        logger.warning(
+            "if this write to %s is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
+            "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written",
+            settings.where,
+        )
+        if not slots:
             marker.write(messages, None)
-        if slots and not is_numbered:
-            marker.slots.forget(_names(slots))
-            marker.forget_ledger()
-            _seen.pop(marker.sink, None)
+            return
+        Committing(marker, settings, batch, rows, messages).run()
+        marker.slots.forget(_names(slots))
+        marker.forget_ledger()
+        _seen.pop(marker.sink, None)
+
+
+@contextmanager
+def _advised(batch: BatchId, settings: ExactlyOnce) -> Iterator[None]:
+    """Add notes to errors of the producer, whose texts are for programs that call it."""
+    try:
+        yield
+    except TransactionOutcomeUnknownError as error:
+        error.add_note(
+            f"Run the {batch.program} again: the ledger tells whether the batch was written"
+            if settings.is_numbered(batch)
+            else "Look whether the rows are in Kafka before you repeat this write, which would write them again"
+        )
+        raise
+    except KafkaError as error:
+        if has_lost_identity(error):
+            error.add_note(
+                f"another run of this {batch.program}, or a job with the same exactlyOnce.id, has written meanwhile, or this one took too "
+                "long: stop one of them, and run the other one again"
+            )
+        raise
 
 
 def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> bool:
@@ -223,7 +255,7 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
     name = settings.name_for(sink_id)
     marker = Marker(client, name, settings)
     try:
-        with settings.explained(name), marker:
+        with marker:
             last = marker.written
             if last is None or last.batch.run_id != batch.run_id or last.at != settings.ledger:
                 return False
@@ -235,20 +267,11 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
             marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
             return True
     except KafkaError as error:
-        if marker.has_begun or not _has_lost_identity(error):
+        if marker.has_begun or not has_lost_identity(error):
             raise
         logger.info("%s: it begins anew, as the producer id of the batch before was refused: %s", called(sink_id, batch), error)
         _refused[marker.sink] = batch.run_id
         return False
-
-
-def _has_lost_identity(error: BaseException | None) -> bool:
-    """Whether brokers refused a producer id and epoch."""
-    while error is not None:
-        if isinstance(error, BrokerError) and error.code in _LOST_IDENTITY:
-            return True
-        error = error.__cause__
-    return False
 
 
 def _concerns(batch: BatchId, entry: Entry | None) -> bool:
@@ -266,14 +289,6 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     return _now_s() - entry.written_s > REFRESH_S
 
 
-_LOST_IDENTITY = frozenset(
-    {
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-    }
-)
 _written: WeakKeyDictionary[KafkaProducer, Entry] = WeakKeyDictionary()
 """By producer: the ledger's entry that it wrote in its last transaction."""
 _refused: dict[tuple[str, str], str] = {}
@@ -301,11 +316,9 @@ class Committing:
     def run(self) -> None:
         """Read the ledger, commit the slots of its last entry, and then write, repeat or skip the batch. Raises IllegalStateError."""
         entry = self._marker.last_entry()
-        known = [*self._own, *(entry.slots if entry is not None else ())]
-        is_first, _seen[self._sink] = _seen.get(self._sink) != self._batch.run_id, self._batch.run_id
-        left_open = self._slots.left_open(known) if known or is_first else []
+        strangers = self._strangers(entry)
         # The entry may be of another batch: a program that gives the numbers may continue without repeating that batch.
-        left = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
+        lost = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
         level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
         self._announce(entry)
@@ -314,15 +327,29 @@ class Committing:
             self._slots.abort([slot.handle for slot in self._own])
             return
         if verdict is Verdict.REPEAT and entry is not None:
-            self._repeat(entry, left)
+            self._repeat(entry, lost)
             # A successor may be at the next batch, and must not lose slots that it has decided by now.
-            left_open = [handle for handle in left_open if is_of(handle.transactional_id, self._batch)]
+            strangers = [handle for handle in strangers if is_of(handle.transactional_id, self._batch)]
         else:
-            if entry is not None and left.all:
-                self._leave_out(entry, left)
+            if entry is not None and lost.all:
+                self._leave_out(entry, lost)
             self._decide(self._messages, self._entry(self._rows, self._own))
-        self._slots.abort_losers(left_open, self._batch.run_id)
+        self._slots.abort_losers(strangers, self._batch.run_id)
         self._slots.forget(_names(entry.slots) if entry is not None else ())
+
+    def _strangers(self, entry: Entry | None) -> list[TransactionHandle]:
+        """Return open transactions of the sink that are neither slots of this batch nor of the ledger's entry.
+
+        Brokers are not asked for them at each batch: only where there are slots, and once in a run.
+        """
+        known = [*self._own, *(entry.slots if entry is not None else ())]
+        if not known and _seen.get(self._sink) == self._batch.run_id:
+            return []
+        strangers = self._slots.left_open(known)
+        if strangers is None:
+            return []
+        _seen[self._sink] = self._batch.run_id
+        return strangers
 
     def _announce(self, entry: Entry | None) -> None:
         """Log the guarantee and the place of the ledger, at the first batch of a run that is written into the ledger.
@@ -344,11 +371,11 @@ class Committing:
             last,
         )
 
-    def _leave_out(self, entry: Entry, left: Unfinished) -> None:
+    def _leave_out(self, entry: Entry, lost: Unfinished) -> None:
         """Log that lost rows of an earlier batch, which no task has now, are left out. Raises IllegalStateError unless onLostSlot=skip."""
-        count = sum(slot.rows.count for slot in left.all)
+        count = sum(slot.rows.count for slot in lost.all)
         text = (
-            f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(left.all)} with {count} of its {entry.rows.count} rows "
+            f"{called(self._sink_id, entry.batch)}: it was decided, and {_listed(lost.all)} with {count} of its {entry.rows.count} rows "
             "was aborted before it was committed"
         )
         if self._settings.policy.lost_slot != "skip":
@@ -367,31 +394,42 @@ class Committing:
         """
         self._slots.check(decision, decided=decided)
         self._marker.write(messages, decision)
-        if left := self._slots.finish(decision).all:
+        if lost := self._slots.finish(decision).all:
             again = (
                 f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
                 if self._settings.is_numbered(self._batch)
                 else "The other rows of this write are in Kafka; to repeat it would write them twice"
             )
             raise IllegalStateError(
-                f"{called(self._sink_id, self._batch)}: decided, but {_listed(left)} was aborted before it was committed: this took longer "
+                f"{called(self._sink_id, self._batch)}: decided, but {_listed(lost)} was aborted before it was committed: this took longer "
                 f"than transaction.timeout.ms, or somebody has fenced it. {again}"
             )
         if decision.slots and self._settings.is_numbered(self._batch):
-            self._marker.write((), replace(decision, is_finished=True))
+            self._mark_finished(decision)
 
-    def _repeat(self, entry: Entry, left: Unfinished) -> None:
+    def _mark_finished(self, decision: Entry) -> None:
+        try:
+            self._marker.write((), replace(decision, is_finished=True))
+        except KafkaError as error:
+            whole = f"{called(self._sink_id, self._batch)}: it is decided, and all of it is committed; only the ledger does not say so"
+            # Slots of another job have other names, so nobody mistakes them for these.
+            if not self._batch.is_of_job:
+                error.add_note(f"{whole}: run the query again")
+                raise
+            logger.info("%s: %s", whole, error)
+
+    def _repeat(self, entry: Entry, lost: Unfinished) -> None:
         """Finish a batch that an earlier run has decided, and claim it for this run.
 
         A second write of the batch in this run would otherwise be taken for a repetition.
         """
-        again, decision = self._replaced(entry, left) if left.all else ((), self._entry(entry.rows))
-        decision = replace(decision, turn=entry.turn + 1)
+        again, decision = self._replaced(entry, lost) if lost.all else ((), self._entry(entry.rows))
+        decision = replace(decision, repetition=entry.repetition + 1)
         self._slots.abort([slot.handle for slot in set(self._own) - set(decision.slots)])
-        if not left.all:
+        if not lost.all:
             self._compare(entry)
         self._decide(again, decision, decided=True)
-        if left.all:
+        if lost.all:
             self._compare(decision)
 
     def _compare(self, entry: Entry) -> None:
@@ -407,17 +445,17 @@ class Committing:
         """Return an entry of this batch. slots: those that have to be committed."""
         return Entry(self._batch, rows, self._settings.ledger, slots, written_s=_now_s())
 
-    def _replaced(self, entry: Entry, left: Unfinished) -> tuple[Sequence[SealedRows], Entry]:
+    def _replaced(self, entry: Entry, unfinished: Unfinished) -> tuple[Sequence[SealedRows], Entry]:
         """Return the messages to write in place of lost slots, and the new entry of the batch.
 
         If the tasks that wrote the slots have the same rows now, these are written again. Otherwise onLostSlot decides, and "fail" raises
         IllegalStateError.
         """
-        lost = left.all
+        lost = unfinished.all
         by_task = {message.task: message for message in self._messages}
         lost_rows = sum((slot.rows for slot in lost), NO_ROWS)
         name = called(self._sink_id, self._batch)
-        if not left.unknown and all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
+        if not unfinished.unknown and all(slot.name.task in by_task and by_task[slot.name.task].rows == slot.rows for slot in lost):
             logger.warning("%s: %s was lost after the decision; its %d rows are written again", name, _listed(lost), lost_rows.count)
             again = [by_task[slot.name.task] for slot in lost]
             return again, self._entry(entry.rows, _slots_of(again))
@@ -430,8 +468,8 @@ class Committing:
         raise IllegalStateError(
             f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
             "before it was committed (the driver was away for longer than transaction.timeout.ms"
-            f"{'; of some it is not known any more' if left.unknown else ''}). The rows cannot be written again exactly, because they are "
-            "divided among the tasks otherwise now, computed to other values, or may be there. Run the "
+            f"{'; of some it is not known any more' if unfinished.unknown else ''}). The rows cannot be written again exactly, because "
+            "they are divided among the tasks otherwise now, computed to other values, or may be there. Run the "
             f"{self._batch.program} once with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, "
             "or with onLostSlot=skip, which leaves these rows out"
         )

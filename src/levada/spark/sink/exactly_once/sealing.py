@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from levada.errors import IllegalStateError, KafkaError
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, IllegalStateError, KafkaError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
-from levada.exactly_once.slots import ABORT_S
+from levada.exactly_once.slots import ABORT_S, TOOK_LONGER
 from levada.spark.clients import Outstanding, new_producer, roles
 from levada.spark.sink.exactly_once.settings import NO_BATCH, QUERY_ID, ExactlyOnce
 from levada.types import OffsetAndMetadata, TopicPartition
@@ -62,13 +63,13 @@ def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> Bat
     context = TaskContext.get()
     told = [context and context.getLocalProperty(name) for name in (QUERY_ID, "spark.jobGroup.id", "streaming.sql.batchId")]
     query_id, run_of_query, number = told
-    if query_id and run_of_query and number:
-        run = _uuid(run_of_query)
-        if run is None:
+    if query_id:
+        run = _uuid(run_of_query or "")
+        if run is None or not number:
             raise IllegalStateError(
                 f"delivery=exactly-once needs the id of the query's run, but the job group is {run_of_query!r} instead: setJobGroup() "
-                "within foreachBatch has replaced it. Call setJobGroup() after the write, or give exactlyOnce.id and exactlyOnce.batchId. "
-                "Nothing was written"
+                "or clearJobGroup() within foreachBatch has replaced it. Call them after the write, or give exactlyOnce.id and "
+                "exactlyOnce.batchId. Nothing was written"
             )
         return BatchId(query_id, run, int(number))
     if streaming:
@@ -83,6 +84,25 @@ def _uuid(text: str) -> str | None:
         return str(UUID(text))
     except ValueError:
         return None
+
+
+def has_lost_identity(error: BaseException | None) -> bool:
+    """Whether brokers refused a producer id and epoch."""
+    while error is not None:
+        if isinstance(error, BrokerError) and error.code in _LOST_IDENTITY:
+            return True
+        error = error.__cause__
+    return False
+
+
+_LOST_IDENTITY = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
 
 
 class Sealing:
@@ -125,9 +145,11 @@ class Sealing:
             return SealedRows(batch, task, self._rows, tuple(self._batches))
         return SealedRows(batch, task, self._rows, slot=self._slot.hand_over(self._rows))
 
-    def give_up(self) -> None:
-        """Abort the slot, if one is open, so that consumers of committed records need not wait for it."""
+    def give_up(self, error: BaseException) -> None:
+        """Abort the slot, if one is open, so that consumers of committed records need not wait for it. error: why; it may get a note."""
         if self._slot is not None:
+            if has_lost_identity(error):
+                error.add_note(f"the transaction of this task is open no more. {TOOK_LONGER}, or write with delivery=at-least-once")
             self._slot.abort()
 
     def _seal_all(self) -> None:
@@ -151,17 +173,19 @@ class OpenSlot:
     """A transaction in which a task writes its rows.
 
     producer: made for this transaction only. full_name: the transactional id. outcome: the offset that the transaction commits
-    for the group full_name. This offset shows later whether the transaction was committed.
+    for the group full_name. It is sent before all rows: as long as it is pending, nobody has aborted the transaction, whose task would not
+    notice and write into another one with the same epoch. Later the offset shows whether the transaction was committed.
     """
 
     def __init__(
         self, producer: KafkaProducer, name: SlotName, full_name: str, outcome: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        self._producer, self._name, self._full_name, self._outcome = producer, name, full_name, outcome
+        self._producer, self._name, self._full_name = producer, name, full_name
         self._outstanding = Outstanding()
         try:
             producer.init_transactions()
             producer.begin_transaction()
+            producer.send_offsets_to_transaction(outcome, full_name)
         except BaseException:
             producer.close(timeout=0)
             raise
@@ -179,7 +203,6 @@ class OpenSlot:
         """Wait until all rows are acknowledged, leave the transaction open, and return its handle. Raises the first error."""
         self._producer.flush()
         self._outstanding.wait()
-        self._producer.send_offsets_to_transaction(self._outcome, self._full_name)
         handle = self._producer.detach_transaction()
         with suppress(KafkaError):
             self._producer.close()

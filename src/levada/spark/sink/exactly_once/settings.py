@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from levada.errors import AuthorizationError, ConfigError, KafkaError, UnsupportedVersionError
-from levada.exactly_once.batch import BatchId
+from levada.exactly_once.batch import DEFAULT_PREFIX, BatchId
 from levada.exactly_once.ledger import Policy
 from levada.spark.options.option_text import check_topic, choice, positive, shown, whole
 from levada.types import TopicPartition
 
-DEFAULT_PREFIX = "levada-"
 DEFAULT_INLINE_MAX_BYTES = 16 << 20
 OPTIONS = (
     "exactlyOnce.id",
