@@ -830,6 +830,26 @@ def test_what_a_spark_sink_has_open_is_aborted_but_for_what_was_decided(levada: 
         assert time.monotonic() < give_up
 
 
+def test_a_transaction_of_a_spark_sink_is_not_aborted_alone(levada: Levada, topic: str, sink: Any) -> None:
+    name, handles = sink
+    refused = levada("transactions", "abort", handles[0].transactional_id, "--yes", code=1).err
+    assert "nothing was done" in refused
+    assert f"levada spark transactions recover {name}" in refused.replace("\n", " ")
+    (row,) = [row for row in levada("spark", "transactions", "list", "--prefix", topic).json() if row["sink"] == name]
+    assert (row["decided"], row["undecided"]) == (2, 1)
+
+
+def test_groups_of_a_spark_sinks_tasks_are_not_taken_for_consumers_that_are_behind(
+    levada: Levada, topic: str, sink: Any, admin: lv.KafkaAdmin
+) -> None:
+    name, handles = sink
+    admin.end_transactions(handles, commit=True)
+    groups = [flag for handle in handles for flag in ("-g", handle.transactional_id)]
+    levada("groups", "list", until=lambda ran: handles[0].transactional_id in ran.text)
+    found = [row for row in levada("doctor", "-t", topic, *groups).json() if row["step"] == "groups"]
+    assert [(row["about"], row["status"]) for row in found] == [(f"sink {name}", "ok")]
+
+
 @pytest.mark.parametrize("action", [("recover",), ("abort", "--yes")])
 def test_a_spark_sink_is_found_by_what_its_user_knows_of_it(levada: Levada, topic: str, sink: Any, action: tuple[str, ...]) -> None:
     name, _ = sink

@@ -267,7 +267,7 @@ def test_options_of_exactly_once_and_their_defaults() -> None:
         ({"onLostSlot": "warn"}, "option 'onLostSlot': expected fail or rewrite or skip"),
         ({"inlineMaxBytes": "0"}, "option 'inlineMaxBytes': expected a whole number above 0"),
         ({"kafka.transactional.id": "a"}, "option 'kafka.transactional.id' cannot be set: leave it out; delivery=exactly-once"),
-        ({"kafka.enable.idempotence": "false"}, "among the kafka.* options: 'transactional.id' needs 'enable.idempotence'"),
+        ({"kafka.enable.idempotence": "false"}, "option 'kafka.enable.idempotence': delivery=exactly-once needs it"),
         ({"kafka.acks": "1"}, "option 'kafka.acks'=1 cannot be used"),
     ],
 )

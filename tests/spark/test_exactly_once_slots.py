@@ -16,7 +16,8 @@ import levada as lv
 from committed_kit import committed, is_settled, settled
 from fork_kit import told_by_child
 from levada.base.clock import SystemClock
-from levada.errors import IllegalStateError, KafkaError
+from levada.error_codes import ErrorCode
+from levada.errors import GroupAuthorizationError, IllegalStateError, KafkaError
 from levada.exactly_once import ledger, slots
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
@@ -722,3 +723,36 @@ def test_open_transactions_that_could_not_be_listed_are_looked_for_again(embedde
     query.restart()
     query.run(2, [b"c"])
     assert settled(embedded, topic) == Counter([b"a", b"b", b"c"])
+
+
+def test_groups_with_offsets_in_an_open_transaction_are_named_at_once(kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, 2)
+    tp, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    old, new = f"{topic}-old", f"{topic}-new"
+    with (
+        lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin,
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer,
+    ):
+        admin.alter_consumer_group_offsets(old, {tp: 3})
+        producer.init_transactions()
+        producer.begin_transaction()
+        wanted = {old: [other, tp], new: [tp], f"{topic}-none": [tp]}
+        assert admin._groups_with_pending_offsets(wanted) == set()
+        producer.send_offsets_to_transaction({tp: 4}, old)
+        assert admin._groups_with_pending_offsets(wanted) == {old}
+        producer.send_offsets_to_transaction({tp: 1}, new)
+        assert admin._groups_with_pending_offsets(wanted) == {old, new}
+        assert admin._groups_with_pending_offsets({old: [other]}) == set()
+        producer.abort_transaction()
+        assert admin.list_consumer_group_offsets(old, [tp], require_stable=True) == {tp: lv.OffsetAndMetadata(3)}
+        assert admin._groups_with_pending_offsets({old: [tp]}) == set()
+
+
+def test_groups_whose_offsets_may_not_be_read_are_an_error() -> None:
+    with EmbeddedKafka() as kafka, lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        kafka.create_topic("t")
+        kafka.faults.fail_next("OffsetFetch", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert admin._groups_with_pending_offsets({"g": [TopicPartition("t", 0)]}) == set()
+        kafka.faults.fail_next("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        with pytest.raises(GroupAuthorizationError):
+            admin._groups_with_pending_offsets({"g": [TopicPartition("t", 0)]})

@@ -159,7 +159,7 @@ class Verdict(Enum):
         "of the sink"
     )
     REPEAT = "it was written before"
-    SKIP_AHEAD = "a later batch was written before; none of this batch's rows is written"
+    SKIP_AHEAD = "a later batch was written before"
 
 
 @dataclass(frozen=True)

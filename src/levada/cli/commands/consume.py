@@ -22,6 +22,7 @@ from levada.cli.records.schemas import KINDS, deserializers
 from levada.cli.records.template import as_bytes, unescaped
 from levada.cli.text import named
 from levada.errors import ConfigError, KafkaError
+from levada.exactly_once.batch import parsed
 from levada.types import AnyRecord, DecodedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -242,6 +243,9 @@ def _ending(run: Invocation, blocked: Collection[TopicPartition]) -> str:
     if not ids:
         topic = min(blocked).topic
         return f"no coordinator names a transaction that is open there; `levada transactions find-hanging -t {topic}` looks for it"
+    if slot := parsed(ids[0]):
+        end = f"start its query again, or `levada spark transactions abort {slot[0]}`"
+        return f"open there: {named(ids)}, of the exactly-once Spark sink {slot[0]}: {end}"
     return f"open there: {named(ids)}; `levada transactions abort {ids[0]}` ends a transaction, and fences its producer"
 
 

@@ -26,6 +26,7 @@ from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.exactly_once.batch import parsed
 
 app = command_group("Transactions: list, describe, find hanging ones, abort.")
 
@@ -116,6 +117,7 @@ def abort(
     """Abort the open transactions of transactional ids, or a hanging transaction in a partition."""
     place = (topic, partition, start_offset)
     if ids and place == (None, None, None):
+        _refuse_slots(ids)
         confirm(f"Abort the open transactions of {', '.join(ids)}, and fence their producers?", yes=yes)
         with invocation.admin() as admin:
             outcomes = _fenced(admin, ids)
@@ -127,6 +129,17 @@ def abort(
             admin.abort_transaction(AbortTransactionSpec(found.tp, found.producer_id, found.producer_epoch, found.coordinator_epoch))
         return show_outcomes(invocation, rows_of({found.tp: None}, f"aborted the transaction of producer {found.producer_id}"))
     raise typer.BadParameter("give transactional ids, or --topic, --partition and --start-offset")
+
+
+def _refuse_slots(ids: Sequence[str]) -> None:
+    """Raise CommandError if one of the transactions may belong to a decided batch of a Spark sink, whose rows would be lost."""
+    for name in ids:
+        if slot := parsed(name):
+            raise CommandError(
+                f"nothing was done: the exactly-once Spark sink {slot[0]} has opened {name}, and its rows would be lost if their batch is "
+                f"decided. `levada spark transactions recover {slot[0]}` commits what is decided, and `levada spark transactions abort "
+                f"{slot[0]}` also aborts the rest"
+            )
 
 
 def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, str | KafkaError]:

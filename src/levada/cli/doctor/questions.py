@@ -25,7 +25,9 @@ from levada.cli.group_views import GroupView, group_views, ledger_entry
 from levada.cli.hanging import open_transactions
 from levada.cli.lag import LogEnds, PartitionLag
 from levada.cli.positions import ends_at_leaders, log_ends
+from levada.cli.text import counted
 from levada.errors import UnsupportedVersionError
+from levada.exactly_once.batch import parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 
 _WATCH_S = 10.0
@@ -87,15 +89,20 @@ def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) ->
     for name, found in views.items():
         if isinstance(found, KafkaError):
             yield Finding(Step.GROUPS, Status.FAILED, f"group {name}", str(found))
-    seen = []
+    seen, of_sinks = [], Counter[str]()
     for view in views.values():
         if isinstance(view, KafkaError):
             continue
-        if not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
+        if not view.members and parsed(view.group):
+            of_sinks[sink_of_group(view.group)] += 1
+        elif not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
             text = f"an exactly-once Spark sink keeps its progress here; last batch: {entry.batch.number}"
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
         else:
             seen.append(view)
+    for sink, count in of_sinks.items():
+        text = f"{counted(count, 'group')} with the outcomes of transactions of its tasks; the next batch deletes some, the others expire"
+        yield Finding(Step.GROUPS, Status.OK, f"sink {sink}", text)
     delays = _delays(admin, seen, wall_ms() - round(groups.WAIT_S * 1000), scope.watch_s)
     later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
     if seen or not (views or scope.groups):

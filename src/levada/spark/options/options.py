@@ -233,6 +233,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     _check_acks(config)
     once = exactly_once(own, topic)
     if once is not None:
+        if not config.enable_idempotence and "enable.idempotence" in config.given:
+            raise ConfigError("option 'kafka.enable.idempotence': delivery=exactly-once needs it; leave it out")
         _understood({**client, "transactional.id": once.name_for("")}, ProducerConfig)
     partitioner = choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER)
     suited = _suited_to_tasks(config)

@@ -320,12 +320,14 @@ class Committing:
         # The entry may be of another batch: a program that gives the numbers may continue without repeating that batch.
         lost = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
         verdict = judge(self._batch, entry, self._settings.policy, self._sink_id)
-        level = logging.INFO if verdict in (Verdict.WRITE, Verdict.REPEAT) else logging.WARNING
-        self._announce(entry)
-        logger.log(level, "%s: %s", called(self._sink_id, self._batch), verdict.value)
-        if verdict is Verdict.SKIP_AHEAD:
+        name = called(self._sink_id, self._batch)
+        if verdict is Verdict.SKIP_AHEAD and entry is not None:
+            text = "%s: batch %d was written before: none of this batch's %d rows is written; those that are new since then are lost"
+            logger.warning(text, name, entry.batch.number, self._rows.count)
             self._slots.abort([slot.handle for slot in self._own])
             return
+        self._announce(entry)
+        logger.log(logging.WARNING if verdict is Verdict.WRITE_UNPROVEN else logging.INFO, "%s: %s", name, verdict.value)
         if verdict is Verdict.REPEAT and entry is not None:
             self._repeat(entry, lost)
             # A successor may be at the next batch, and must not lose slots that it has decided by now.
@@ -465,13 +467,15 @@ class Committing:
         if self._settings.policy.lost_slot == "skip":
             logger.warning("%s: %s is lost, and with it %d rows, which nobody writes again", name, _listed(lost), lost_rows.count)
             return (), self._entry(self._rows)
+        program = self._batch.program
         raise IllegalStateError(
             f"{name}: an earlier run has decided it, and {_listed(lost)} with {lost_rows.count} of its {entry.rows.count} rows was aborted "
-            "before it was committed (the driver was away for longer than transaction.timeout.ms"
-            f"{'; of some it is not known any more' if unfinished.unknown else ''}). The rows cannot be written again exactly, because "
-            "they are divided among the tasks otherwise now, computed to other values, or may be there. Run the "
-            f"{self._batch.program} once with onLostSlot=rewrite, which writes the whole batch again, so that some rows are there twice, "
-            "or with onLostSlot=skip, which leaves these rows out"
+            "before it was committed: transaction.timeout.ms was over, or somebody has aborted it"
+            f"{'; of some it is not known any more' if unfinished.unknown else ''}. The rows cannot be written again exactly, because "
+            "they are divided among the tasks otherwise now, computed to other values, or may be there. If you have changed how rows are "
+            f"divided (maxRecordsPerPartition, shuffle partitions), change that back and run the {program} again, which writes exactly the "
+            f"lost rows. Otherwise run the {program} once with onLostSlot=rewrite, which writes the whole batch again, so that some rows "
+            "are there twice, or with onLostSlot=skip, which leaves these rows out"
         )
 
 

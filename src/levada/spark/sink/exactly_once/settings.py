@@ -109,7 +109,7 @@ def exactly_once(own: Mapping[str, str], topic: str | None) -> ExactlyOnce | Non
         return None
     sink_id, number = own.get("exactlyOnce.id"), whole(own, "exactlyOnce.batchId")
     if number is not None and sink_id is None:
-        raise ConfigError("option 'exactlyOnce.batchId' needs 'exactlyOnce.id': numbers count the batches of one id")
+        raise ConfigError("option 'exactlyOnce.batchId' needs 'exactlyOnce.id': numbers count the batches of one id (not for streams)")
     ledger_topic = own.get("ledgerTopic", topic)
     if ledger_topic is None:
         raise ConfigError(
