@@ -139,7 +139,7 @@ def test_processes_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch
         query.restart()
         with monkeypatch.context() as struck:
             struck.setattr(owner, name, dying(getattr(owner, name), when))
-            struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
+            struck.setattr(committing.SinkClients, "close", lambda clients, *raised: None)
             struck.setattr(OpenSlot, "abort", lambda slot: None)
             with pytest.raises(Died):
                 query.run(number, *rows)
@@ -295,7 +295,7 @@ def test_a_batch_job_with_slots_is_all_or_nothing_and_leaves_no_groups(kafka: An
     messages = job.run_tasks(0, [[b"c"], [b"d"]])
     monkeypatch.setattr(committing, "UNSTABLE_S", 0.1)
     with monkeypatch.context() as struck:
-        struck.setattr(committing.Marker, "_commit", dying(committing.Marker._commit, "before"))
+        struck.setattr(committing.SinkClients, "_commit", dying(committing.SinkClients._commit, "before"))
         with pytest.raises(Died):
             job.commit(0, messages)
     job.abort(0, messages)
@@ -459,8 +459,8 @@ def test_a_repetition_without_rows_does_not_wait_for_the_driver_that_died(embedd
     query.run(0, [b"a"])
     monkeypatch.setattr(committing, "UNSTABLE_S", 0.1)
     with monkeypatch.context() as struck:
-        struck.setattr(committing.Marker, "_commit", dying(committing.Marker._commit, "before"))
-        struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
+        struck.setattr(committing.SinkClients, "_commit", dying(committing.SinkClients._commit, "before"))
+        struck.setattr(committing.SinkClients, "close", lambda clients, *raised: None)
         with pytest.raises(Died):
             query.run(1, [b"b"])
     query.restart()
@@ -692,15 +692,15 @@ def test_a_job_that_is_committed_does_not_fail_because_its_successor_was_quicker
 def test_a_query_that_cannot_say_that_it_is_finished_says_that_it_is_committed(embedded: Any, new_topic: Any, monkeypatch: Any) -> None:
     topic = new_topic(embedded, 2)
     query = slots_only(embedded, topic)
-    write = committing.Marker.write
+    write = committing.SinkClients.write
 
-    def refused(marker: committing.Marker, messages: Any, entry: ledger.Entry) -> None:
+    def refused(clients: committing.SinkClients, messages: Any, entry: ledger.Entry) -> None:
         if entry.is_finished:
             raise KafkaError("refused")
-        write(marker, messages, entry)
+        write(clients, messages, entry)
 
     with monkeypatch.context() as broken:
-        broken.setattr(committing.Marker, "write", refused)
+        broken.setattr(committing.SinkClients, "write", refused)
         with pytest.raises(KafkaError) as raised:
             query.run(0, [b"a"])
     assert any("batch 0: it is decided, and all of it is committed" in note for note in raised.value.__notes__)

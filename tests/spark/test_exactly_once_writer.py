@@ -78,14 +78,14 @@ def test_an_entry_that_is_on_its_way_into_the_ledger_is_waited_for(kafka: Any, n
         producer.init_transactions()
         producer.begin_transaction()
         producer.send_offsets_to_transaction({entry.at: entry.offsets(name)[name]}, name)
-        impatient = committing.Marker({**client, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}, name, settings)
+        impatient = committing.SinkClients({**client, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}, name, settings)
         try:
             with pytest.raises(TimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
                 impatient.last_entry()
         finally:
             impatient.close()
         producer.commit_transaction()
-    patient = committing.Marker(client, name, settings)
+    patient = committing.SinkClients(client, name, settings)
     try:
         assert patient.last_entry() == entry
     finally:
@@ -101,7 +101,7 @@ def test_a_commit_that_fails_before_the_decision_leaves_nothing_behind(kafka: An
         raise KafkaError("the driver is broken")
 
     with monkeypatch.context() as broken:
-        broken.setattr(committing.Marker, "_commit", fails)
+        broken.setattr(committing.SinkClients, "_commit", fails)
         with pytest.raises(KafkaError, match="the driver is broken"):
             query.run(1, [b"b"], [b"c"])
     settled(kafka, topic)
@@ -134,8 +134,8 @@ def test_a_driver_that_died_within_its_transaction_is_fenced_by_the_next_one(kaf
 
     dead: list[Any] = []
     with monkeypatch.context() as broken:
-        broken.setattr(committing.Marker, "_commit", dies)
-        broken.setattr(committing.Marker, "close", lambda marker, *raised: dead.append(marker))
+        broken.setattr(committing.SinkClients, "_commit", dies)
+        broken.setattr(committing.SinkClients, "close", lambda clients, *raised: dead.append(clients))
         with pytest.raises(Died):
             query.run(0, [b"a"], [b"b"])
     dead[0]._producer.flush()
@@ -157,7 +157,7 @@ def test_a_driver_may_die_at_every_step(kafka: Any, new_topic: Any, monkeypatch:
         query.restart()
         with monkeypatch.context() as struck:
             struck.setattr(owner, name, dying(getattr(owner, name), when))
-            struck.setattr(committing.Marker, "close", lambda marker, *raised: None)
+            struck.setattr(committing.SinkClients, "close", lambda clients, *raised: None)
             with pytest.raises(Died):
                 query.run(number, *rows)
         query.restart()
@@ -459,7 +459,7 @@ def asked(monkeypatch: Any) -> Counter[str]:
         return counting
 
     for name in ("initialize", "last_entry"):
-        monkeypatch.setattr(committing.Marker, name, counted(name, getattr(committing.Marker, name)))
+        monkeypatch.setattr(committing.SinkClients, name, counted(name, getattr(committing.SinkClients, name)))
     return counts
 
 

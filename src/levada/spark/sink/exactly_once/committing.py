@@ -49,7 +49,7 @@ REFRESH_S = 3600.0
 """After how long without rows an empty batch is written into the ledger, which expires after the brokers' offsets.retention.minutes."""
 
 
-class Marker:
+class SinkClients:
     """The clients with which the driver writes a sink's batches. name: the transactional id, and the id of the ledger's group.
 
     The attribute `sink` identifies the sink: its bootstrap servers and name.
@@ -65,10 +65,10 @@ class Marker:
         # Records in flight are copies of the batches in the messages, so little memory is enough.
         memory = {"buffer.memory": str(max(IN_FLIGHT_BYTES, 2 * int(mine.get("max.request.size", 0))))}
         self._settings = {**memory, **mine, "transactional.id": name, "transaction.timeout.clamp": "true"}
-        self._clients = ExitStack()
+        self._open = ExitStack()
         self._is_initialized = False
         self.has_begun = False
-        self.slots = Slots(self._clients.enter_context(reused_admin(client)), name)
+        self.slots = Slots(self._open.enter_context(reused_admin(client)), name)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class Marker:
     @cached_property
     def _producer(self) -> KafkaProducer:
         """Made at first use: a batch without rows, and one that is aborted, mostly need only the admin client."""
-        return self._clients.enter_context(reused_transactional_producer(self._settings, _written.__contains__))
+        return self._open.enter_context(reused_transactional_producer(self._settings, _written.__contains__))
 
     @property
     def written(self) -> Entry | None:
@@ -174,7 +174,7 @@ class Marker:
 
     def close(self, *raised: Any) -> None:
         """Give the clients back, for the next commit; close them instead after an exception. raised: the arguments of `__exit__()`."""
-        self._clients.__exit__(*(raised or (None, None, None)))
+        self._open.__exit__(*(raised or (None, None, None)))
 
 
 def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping[str, str]) -> None:
@@ -197,30 +197,30 @@ def commit(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mappin
 def _commit_numbered(messages: Sequence[SealedRows], batch: BatchId, rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]) -> None:
     if rows.count and _try_to_continue(messages, rows, settings, client):
         return
-    with Marker(client, settings.name_for(settings.id_for(batch)), settings) as marker:
-        if rows.count or _concerns(batch, marker.entry_after_the_dead()):
-            marker.initialize()
-            Committing(marker, settings, batch, rows, messages).run()
+    with SinkClients(client, settings.name_for(settings.id_for(batch)), settings) as clients:
+        if rows.count or _concerns(batch, clients.entry_after_the_dead()):
+            clients.initialize()
+            Committing(clients, settings, batch, rows, messages).run()
 
 
 def _commit_unnumbered(
     messages: Sequence[SealedRows], batch: BatchId, rows: Rows, settings: ExactlyOnce, client: Mapping[str, str]
 ) -> None:
     slots = _slots_of(messages)
-    with Marker(client, settings.name_for(settings.id_for(batch)), settings) as marker:
-        marker.initialize()
+    with SinkClients(client, settings.name_for(settings.id_for(batch)), settings) as clients:
+        clients.initialize()
         logger.warning(
             "if this write to %s is repeated, its rows are written again. exactlyOnce.id and exactlyOnce.batchId prevent that, also in "
             "a thread that foreachBatch has started, where Spark does not tell which micro-batch is written",
             settings.where,
         )
         if not slots:
-            marker.write(messages, None)
+            clients.write(messages, None)
             return
-        Committing(marker, settings, batch, rows, messages).run()
-        marker.slots.forget(_names(slots))
-        marker.forget_ledger()
-        _seen.pop(marker.sink, None)
+        Committing(clients, settings, batch, rows, messages).run()
+        clients.slots.forget(_names(slots))
+        clients.forget_ledger()
+        _seen.pop(clients.sink, None)
 
 
 @contextmanager
@@ -253,24 +253,24 @@ def _try_to_continue(messages: Sequence[SealedRows], rows: Rows, settings: Exact
     batch = _batch_of(messages)
     sink_id = settings.id_for(batch)
     name = settings.name_for(sink_id)
-    marker = Marker(client, name, settings)
+    clients = SinkClients(client, name, settings)
     try:
-        with marker:
-            last = marker.written
+        with clients:
+            last = clients.written
             if last is None or last.batch.run_id != batch.run_id or last.at != settings.ledger:
                 return False
             if judge(batch, last, settings.policy, sink_id) is not Verdict.WRITE or last.slots or _slots_of(messages):
                 return False
             # After a lost request, to initialize again could give this process the producer id of another one (KIP-360).
-            if not marker.keeps_identity or _refused.get(marker.sink) == batch.run_id:
+            if not clients.keeps_identity or _refused.get(clients.sink) == batch.run_id:
                 return False
-            marker.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
+            clients.write(messages, Entry(batch, rows, settings.ledger, written_s=_now_s()))
             return True
     except KafkaError as error:
-        if marker.has_begun or not has_lost_identity(error):
+        if clients.has_begun or not has_lost_identity(error):
             raise
         logger.info("%s: it begins anew, as the producer id of the batch before was refused: %s", called(sink_id, batch), error)
-        _refused[marker.sink] = batch.run_id
+        _refused[clients.sink] = batch.run_id
         return False
 
 
@@ -300,12 +300,12 @@ that earlier runs have left open.
 
 
 class Committing:
-    """The commit of one batch. marker: must be initialized."""
+    """The commit of one batch. clients: must be initialized."""
 
-    def __init__(self, marker: Marker, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
-        self._marker = marker
-        self._sink = marker.sink
-        self._slots = marker.slots
+    def __init__(self, clients: SinkClients, settings: ExactlyOnce, batch: BatchId, rows: Rows, messages: Sequence[SealedRows]) -> None:
+        self._clients = clients
+        self._sink = clients.sink
+        self._slots = clients.slots
         self._settings = settings
         self._batch = batch
         self._rows = rows
@@ -315,7 +315,7 @@ class Committing:
 
     def run(self) -> None:
         """Read the ledger, commit the slots of its last entry, and then write, repeat or skip the batch. Raises IllegalStateError."""
-        entry = self._marker.last_entry()
+        entry = self._clients.last_entry()
         strangers = self._strangers(entry)
         # The entry may be of another batch: a program that gives the numbers may continue without repeating that batch.
         lost = self._slots.finish(entry) if entry is not None else NOTHING_LEFT
@@ -395,7 +395,7 @@ class Committing:
         Raises IllegalStateError if a slot is not open before the decision, when nothing is written yet, or was aborted after it.
         """
         self._slots.check(decision, decided=decided)
-        self._marker.write(messages, decision)
+        self._clients.write(messages, decision)
         if lost := self._slots.finish(decision).all:
             again = (
                 f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
@@ -411,7 +411,7 @@ class Committing:
 
     def _mark_finished(self, decision: Entry) -> None:
         try:
-            self._marker.write((), replace(decision, is_finished=True))
+            self._clients.write((), replace(decision, is_finished=True))
         except KafkaError as error:
             whole = f"{called(self._sink_id, self._batch)}: it is decided, and all of it is committed; only the ledger does not say so"
             # Slots of another job have other names, so nobody mistakes them for these.
@@ -487,14 +487,14 @@ def abort(messages: Sequence[SealedRows], settings: ExactlyOnce, client: Mapping
         return
     batch = _batch_of(messages)
     name = settings.name_for(settings.id_for(batch))
-    with settings.explained(name), Marker(client, name, settings) as marker:
-        entry = marker.entry_after_the_dead()
+    with settings.explained(name), SinkClients(client, name, settings) as clients:
+        entry = clients.entry_after_the_dead()
         is_over = entry is not None and entry.batch.number > batch.number and entry.batch.run_id == batch.run_id
         decided: Collection[Slot] = own if is_over else entry.slots if entry is not None else ()
         # Abort before committing: a second write in the same run has slots of the same names, and finish() waits for them.
-        marker.slots.abort([slot.handle for slot in set(own) - set(decided)])
+        clients.slots.abort([slot.handle for slot in set(own) - set(decided)])
         if entry is not None and entry.batch.number == batch.number:
-            marker.slots.finish(entry)
+            clients.slots.finish(entry)
 
 
 def _batch_of(messages: Sequence[SealedRows]) -> BatchId:
