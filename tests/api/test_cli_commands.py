@@ -835,8 +835,20 @@ def test_a_transaction_of_a_spark_sink_is_not_aborted_alone(levada: Levada, topi
     refused = levada("transactions", "abort", handles[0].transactional_id, "--yes", code=1).err
     assert "nothing was done" in refused
     assert f"levada spark transactions recover {name}" in refused.replace("\n", " ")
+    place = ("--topic", topic, "--partition", "1", "--start-offset", "0")
+    assert f"the exactly-once Spark sink {name} has opened" in levada("transactions", "abort", *place, "--yes", code=1).err
     (row,) = [row for row in levada("spark", "transactions", "list", "--prefix", topic).json() if row["sink"] == name]
     assert (row["decided"], row["undecided"]) == (2, 1)
+
+
+def test_names_of_the_same_form_may_be_other_programs(levada: Levada, kafka: Any, topic: str) -> None:
+    name = f"{topic}~0123abcd.0.0.0"
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"x").result(10)
+        (done,) = levada("transactions", "abort", name, "--yes").json()
+        assert done["outcome"] == "aborted; its producers are fenced"
 
 
 def test_groups_of_a_spark_sinks_tasks_are_not_taken_for_consumers_that_are_behind(

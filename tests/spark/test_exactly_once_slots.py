@@ -16,11 +16,11 @@ import levada as lv
 from committed_kit import committed, is_settled, settled
 from fork_kit import told_by_child
 from levada.base.clock import SystemClock
-from levada.error_codes import ErrorCode
-from levada.errors import GroupAuthorizationError, IllegalStateError, KafkaError
+from levada.errors import IllegalStateError, KafkaError
 from levada.exactly_once import ledger, slots
 from levada.exactly_once.batch import parsed
 from levada.exactly_once.slots import Slots
+from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.spark.sink.exactly_once import committing, sealing
 from levada.spark.sink.exactly_once.sealing import OpenSlot
 from levada.testing import EmbeddedKafka
@@ -67,7 +67,7 @@ def dies_before_slots_are_committed(monkeypatch: Any, query: Query, number: int,
     messages = query.run_tasks(number, tasks)
     finish = Slots.finish
 
-    def dies(slots: Slots, entry: ledger.Entry) -> Any:
+    def dies(slots: Slots, entry: ledger.Entry, **options: Any) -> Any:
         if entry.unfinished:
             raise Died
         return finish(slots, entry)
@@ -676,8 +676,8 @@ def test_a_job_that_is_committed_does_not_fail_because_its_successor_was_quicker
     topic = new_topic(kafka, 2)
     finish = Slots.finish
 
-    def taken_over(slots: Slots, entry: ledger.Entry) -> Any:
-        found = finish(slots, entry)
+    def taken_over(slots: Slots, entry: ledger.Entry, **options: Any) -> Any:
+        found = finish(slots, entry, **options)
         if entry.slots and entry.batch.number == 5:
             monkeypatch.undo()
             numbered_job(kafka, topic, 6).run(0, [b"six"])
@@ -725,34 +725,56 @@ def test_open_transactions_that_could_not_be_listed_are_looked_for_again(embedde
     assert settled(embedded, topic) == Counter([b"a", b"b", b"c"])
 
 
-def test_groups_with_offsets_in_an_open_transaction_are_named_at_once(kafka: Any, new_topic: Any) -> None:
+def test_a_job_that_was_overtaken_leaves_the_slots_of_its_successor_alone(kafka: Any, new_topic: Any, monkeypatch: Any) -> None:
     topic = new_topic(kafka, 2)
-    tp, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    old, new = f"{topic}-old", f"{topic}-new"
-    with (
-        lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin,
-        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer,
-    ):
-        admin.alter_consumer_group_offsets(old, {tp: 3})
-        producer.init_transactions()
-        producer.begin_transaction()
-        wanted = {old: [other, tp], new: [tp], f"{topic}-none": [tp]}
-        assert admin._groups_with_pending_offsets(wanted) == set()
-        producer.send_offsets_to_transaction({tp: 4}, old)
-        assert admin._groups_with_pending_offsets(wanted) == {old}
-        producer.send_offsets_to_transaction({tp: 1}, new)
-        assert admin._groups_with_pending_offsets(wanted) == {old, new}
-        assert admin._groups_with_pending_offsets({old: [other]}) == set()
-        producer.abort_transaction()
-        assert admin.list_consumer_group_offsets(old, [tp], require_stable=True) == {tp: lv.OffsetAndMetadata(3)}
-        assert admin._groups_with_pending_offsets({old: [tp]}) == set()
+    six, seven = (numbered_job(kafka, topic, number, inlineMaxBytes="1") for number in (6, 7))
+    of_six, of_seven = six.run_tasks(0, [[b"six"]]), seven.run_tasks(0, [[b"seven"]])
+    mark, finish = committing.Committing._mark_finished, Slots.finish
+
+    def dies_at_seven(slots: Slots, entry: ledger.Entry, **options: Any) -> Any:
+        if entry.batch.number == 7:
+            raise Died
+        return finish(slots, entry, **options)
+
+    def overtaken(six: committing.Committing, decision: ledger.Entry) -> None:
+        with monkeypatch.context() as struck:
+            struck.setattr(committing.Committing, "_mark_finished", mark)
+            struck.setattr(Slots, "finish", dies_at_seven)
+            with pytest.raises(Died):
+                seven.commit(0, of_seven)
+        mark(six, decision)
+
+    with monkeypatch.context() as struck:
+        struck.setattr(committing.Committing, "_mark_finished", overtaken)
+        six.commit(0, of_six)
+    seven.restart()
+    seven.run(0, [], [b"seven"])
+    assert settled(kafka, topic) == Counter([b"six", b"seven"])
 
 
-def test_groups_whose_offsets_may_not_be_read_are_an_error() -> None:
-    with EmbeddedKafka() as kafka, lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        kafka.create_topic("t")
-        kafka.faults.fail_next("OffsetFetch", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        assert admin._groups_with_pending_offsets({"g": [TopicPartition("t", 0)]}) == set()
-        kafka.faults.fail_next("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        with pytest.raises(GroupAuthorizationError):
-            admin._groups_with_pending_offsets({"g": [TopicPartition("t", 0)]})
+def test_a_late_request_that_begins_another_transaction_of_the_same_epoch_does_not_hide_the_loss(new_topic: Any, monkeypatch: Any) -> None:
+    with EmbeddedKafka(transaction_version=1) as kafka:
+        topic = new_topic(kafka, 1)
+        query = slots_only(kafka, topic)
+        messages = query.run_tasks(0, [[b"a"]])
+        check = Slots.check
+
+        def then_aborted(slots: Slots, *args: Any, **kwargs: Any) -> None:
+            check(slots, *args, **kwargs)
+            (handle,) = [message.slot.handle for message in messages]
+            with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+                admin.end_transactions([handle], commit=False)
+                late = AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id=handle.transactional_id,
+                    v3_and_below_producer_id=handle.producer_id,
+                    v3_and_below_producer_epoch=handle.producer_epoch,
+                    v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+                )
+                while admin.request(late, version=3).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code:
+                    pass
+
+        with monkeypatch.context() as struck:
+            struck.setattr(Slots, "check", then_aborted)
+            with pytest.raises(IllegalStateError, match=r"decided, but it is not known whether .* was committed with its 1 rows"):
+                query.commit(0, messages)
+        assert committed(kafka, topic) == Counter()

@@ -22,7 +22,7 @@ from levada import (
 from levada.cli.exits import CommandError
 from levada.cli.lag import LogEnds, PartitionLag, Reader, lag_of
 from levada.errors import CorruptRecordError, IllegalStateError
-from levada.exactly_once.batch import sink_of_group
+from levada.exactly_once.batch import DEFAULT_PREFIX, parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 from levada.exactly_once.slots import Slots
 from levada.types import OF_SPARK
@@ -154,6 +154,21 @@ def ledger_entry(admin: KafkaAdmin, group: str, timeout: float | None = None) ->
         return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
     except CorruptRecordError:
         return None
+
+
+def sink_of_slot(admin: KafkaAdmin, name: str) -> str | None:
+    """Return the Spark sink whose task uses this transactional id, and group of the same name; None if it is no sink's.
+
+    Other programs may have names of the same form. A sink is known by its ledger, or by the default prefix.
+    """
+    slot = parsed(name)
+    if slot is None:
+        return None
+    sink = slot[0]
+    try:
+        return sink if sink.startswith(DEFAULT_PREFIX) or ledger_entry(admin, sink) is not None else None
+    except IllegalStateError:
+        return sink
 
 
 def refuse_ledgers(admin: KafkaAdmin, groups: Sequence[str], advice: str) -> None:

@@ -4,15 +4,14 @@ A slot is open until the batch is decided. The ledger's entry is the decision, a
 entry commits its slots. Repeating the commit is harmless.
 
 A slot also commits the number of its batch, as the offset of a group that has the slot's name. The task sends this offset before all rows.
-As long as it is pending, all rows of the slot are in one transaction: after an abort the task may go on, and write the rest into a new
-transaction with the same epoch. If EndTxn fails, the offset shows whether the slot was committed. The answer to a repeated EndTxn does not
-show it if the transactional id was used again, and a late request of the slot's task may use it again.
+The offset shows later whether the slot was committed. The answer to EndTxn does not always show it: another run may have aborted the slot,
+and a late request of its task have begun another transaction, with the same epoch until transaction.version 2.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -96,11 +95,12 @@ class Slots:
             found = {**found, **self._admin.list_consumer_group_offsets(self._sink, [at], require_stable=True, timeout=left_s)}
         return newest(found)
 
-    def check(self, entry: Entry, *, decided: bool = False) -> None:
+    def check(self, entry: Entry, begun_ms: Mapping[Slot, int], *, decided: bool = False) -> None:
         """Check the slots of an entry before it is written. Raises IllegalStateError if a slot is not open, or will time out soon, or was
         aborted while its task wrote it.
 
-        decided: whether the batch was decided before, and these slots replace lost slots.
+        begun_ms: when their transactions began, by the coordinators' clocks. After an abort a task may go on, and write the rest of its
+        rows into a new transaction with the same epoch. decided: whether the batch was decided before, and these slots replace lost slots.
         """
         slots = entry.slots
         if not slots:
@@ -116,23 +116,24 @@ class Slots:
                 raise described
             if (described.state, described.producer_id, described.producer_epoch) != ("Ongoing", *slot.handle[1:3]):
                 raise _gone(slot, f"its coordinator has {described.state} at epoch {described.producer_epoch}", program, decided)
+            if described.start_time_ms != begun_ms[slot]:
+                raise _gone(slot, "it was aborted while its task wrote it, and has not all of its rows", program, decided)
             if (left_ms := _time_left_ms(described, now_ms)) < TIME_LEFT * described.timeout_ms:
                 why = (
                     f"it has {left_ms / 1000:.0f} s left of {described.timeout_ms / 1000:.0f} s, if this machine's clock agrees with the "
                     "brokers'"
                 )
                 raise _gone(slot, why, program, decided)
-        pending = self._admin._groups_with_pending_offsets({slot.handle.transactional_id: [entry.at] for slot in slots})
-        for slot in slots:
-            if slot.handle.transactional_id not in pending:
-                raise _gone(slot, "it was aborted while its task wrote it, and has not all of its rows", program, decided)
 
-    def finish(self, entry: Entry) -> Unfinished:
-        """Commit the slots of a decided batch. Return the slots that cannot be committed. May be called again."""
+    def finish(self, entry: Entry, *, just_decided: bool = False) -> Unfinished:
+        """Commit the slots of a decided batch. Return the slots that cannot be committed. May be called again.
+
+        just_decided: whether the caller has decided the batch. Then the outcomes are there, and better proof.
+        """
         if not entry.unfinished:
             return NOTHING_LEFT
         try:
-            return self._finish(entry)
+            return self._finish(entry, just_decided)
         except KafkaError as error:
             error.add_note(
                 f"batch {entry.batch.number} was decided before, but it is not known whether all of it is committed. To commit the rest, "
@@ -140,11 +141,16 @@ class Slots:
             )
             raise
 
-    def _finish(self, entry: Entry) -> Unfinished:
+    def _finish(self, entry: Entry, just_decided: bool) -> Unfinished:
         from levada import TransactionOutcome
 
         outcomes = self._admin.end_transactions([slot.handle for slot in entry.unfinished], commit=True)
-        unsure = [slot for slot in entry.unfinished if outcomes[slot.handle] is not TransactionOutcome.COMMITTED]
+        # Where EndTxn does not raise the epoch, it may have committed a later transaction, which a late request of the task has begun.
+        unsure = [
+            slot
+            for slot in entry.unfinished
+            if outcomes[slot.handle] is not TransactionOutcome.COMMITTED or (just_decided and slot.handle.end_version < RAISING_END)
+        ]
         if not unsure:
             return NOTHING_LEFT
         # A task that counts as dead may have opened a transaction with the slot's name again, which hides the outcome of the slot.

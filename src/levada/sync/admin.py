@@ -162,7 +162,6 @@ class KafkaAdmin(KafkaClient):
     list_share_group_offsets = _call(group_offsets.list_share_group_offsets)
     alter_share_group_offsets = _call(group_offsets.alter_share_group_offsets)
     delete_share_group_offsets = _call(group_offsets.delete_share_group_offsets)
-    _groups_with_pending_offsets = _call(group_offsets.groups_with_pending_offsets)
 
     @overload
     def list_consumer_group_offsets(

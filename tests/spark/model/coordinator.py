@@ -78,7 +78,8 @@ PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 class Transaction:
     """A transactional id. previous: the epoch that the last InitProducerId replaced. appended: epochs and sequence numbers.
 
-    epoch_in_log: the newest that partitions know, which learn of it by records and markers only. pending: offsets, by group.
+    epoch_in_log: the newest that partitions know, which learn of it by records and markers only. pending: offsets, by group. begun: how
+    many transactions have begun, in place of the time.
     """
 
     producer: int
@@ -89,6 +90,12 @@ class Transaction:
     pending: dict[str, Any] = field(default_factory=dict)
     appended: set[tuple[int, int]] = field(default_factory=set)
     epoch_in_log: int = 0
+    begun: int = 0
+
+    def open(self) -> None:
+        """Begin a transaction, unless one is open."""
+        self.begun += self.state is not State.ONGOING
+        self.state = State.ONGOING
 
 
 class Coordinator:
@@ -129,7 +136,7 @@ class Coordinator:
         """AddPartitionsToTxn and AddOffsetsToTxn of TV1, which are alike here."""
         refusal = self._refusal(name, producer)
         if refusal is None:
-            self.transactions[name].state = State.ONGOING
+            self.transactions[name].open()
         return Answer(refusal or NONE)
 
     def produce(self, name: str, producer: ProducerId, sequence: int, rows: tuple[Row, ...]) -> Answer:
@@ -183,9 +190,9 @@ class Coordinator:
             return Answer(UNSTABLE_OFFSET_COMMIT)
         return Answer(NONE, self.offsets.get(group))
 
-    def has_pending(self, group: str) -> Answer:
-        """Return whether an open transaction may change the group's offset."""
-        return Answer(NONE, any(group in known.pending for known in self.transactions.values()))
+    def begun(self, name: str) -> Answer:
+        """Return when the open transaction of a name began, None without one."""
+        return Answer(NONE, self.transactions[name].begun if self._open(name) is not None else None)
 
     def delete_group(self, group: str) -> Answer:
         """Forget what a group has committed. Offsets that are pending stay so."""
@@ -255,5 +262,5 @@ class Coordinator:
         if refusal is None and known is not None and known.state is not State.ONGOING:
             if self.brokers is Brokers.TV1:
                 return INVALID_TXN_STATE
-            known.state = State.ONGOING
+            known.open()
         return refusal

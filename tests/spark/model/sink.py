@@ -59,7 +59,8 @@ RULES = {
     "stable": "abort() waits until no open transaction may change the ledger",
     "end as written": "EndTxn is repeated with the version that the ledger names",
     "outcome": "a slot commits an offset of its own, which tells whether it was committed when EndTxn does not",
-    "outcome first": "the outcome of a slot is sent before its rows, and pending at the decision: nobody has aborted it in between",
+    "one slot": "a slot's transaction began when its task saw it begin: nobody has aborted it while it was written",
+    "outcome first": "the outcome of a slot is sent before its rows, so that a transaction that a late request has begun has none",
     "finished": "once its slots are committed the ledger says so, as slots of a later batch of the run may have the same names",
     "same division": "a lost slot is written again only where its task has the same rows as before",
     "inline once": "rows that the decision carried are not written again with a lost slot",
@@ -113,10 +114,11 @@ class Handle(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a task tells the driver. handle: None where the rows are in the message."""
+    """What a task tells the driver. handle: None where the rows are in the message. begun: when its transaction began."""
 
     rows: tuple[Row, ...]
     handle: Handle | None = None
+    begun: int | None = None
 
 
 class Entry(NamedTuple):
@@ -274,11 +276,12 @@ class Sink:
         client = Client(self._brokers, name, answer.value)
         if self.has("outcome") and self.has("outcome first"):
             yield from client.write_offset(name, batch.number, task=True)
+        begun = (yield from ask("begun", name, task=True)).value if self.has("outcome first") else None
         for partition, row in enumerate(rows):
             yield from client.write((row,), partition, task=True)
         if self.has("outcome") and not self.has("outcome first"):
             yield from client.write_offset(name, batch.number, task=True)
-        return Message(rows, Handle(name, client.producer, client.version))
+        return Message(rows, Handle(name, client.producer, client.version), begun)
 
     # In the driver
 
@@ -361,7 +364,7 @@ class Sink:
             yield from self._roll_forward(Entry(batch.number, batch.query, batch.run, messages))
         decision = Entry(batch.number, batch.query, batch.run, messages)
         yield from self._decide(marker, [message.rows for message in messages if message.handle is None and message.rows], decision)
-        lost = yield from self._roll_forward(decision)
+        lost = yield from self._roll_forward(decision, just_decided=True)
         if lost:
             raise Failed("a slot is lost; the next run writes it again")
         yield from self._finish(marker, decision)
@@ -436,7 +439,7 @@ class Sink:
         carried = [message.rows for message in (own if self.has("inline once") else messages) if message.handle is None]
         decision = Entry(batch.number, batch.query, batch.run, parts)
         yield from self._decide(marker, carried, decision)
-        if (yield from self._roll_forward(decision)):
+        if (yield from self._roll_forward(decision, just_decided=True)):
             raise Failed("a slot is lost again")
         yield from self._finish(marker, decision)
         self._compare(messages, entry)
@@ -501,13 +504,13 @@ class Sink:
         answer = yield from ask("describe_transactions", tuple(handle.name for handle in handles))
         if list(answer.value) != [handle.producer for handle in handles]:
             raise Failed("a slot is lost, and nothing was decided")
-        if self.has("outcome") and self.has("outcome first"):
-            for handle in handles:
-                answer = yield from ask("has_pending", handle.name)
-                if not answer.value:
+        for message in messages if self.has("one slot") and self.has("outcome first") and self.has("outcome") else ():
+            if message.handle is not None:
+                answer = yield from ask("begun", message.handle.name)
+                if answer.value != message.begun:
                     raise Failed("a slot was aborted while its task wrote it, and nothing was decided")
 
-    def _roll_forward(self, entry: Entry) -> Steps:
+    def _roll_forward(self, entry: Entry, *, just_decided: bool = False) -> Steps:
         """Commit the slots of a decision. Returns the numbers of lost ones."""
         lost = []
         for number, part in enumerate(entry.parts):
@@ -517,7 +520,12 @@ class Sink:
             if entry.run != self._run and not self.has("end as written"):
                 version = CLASSIC_END
             answer = yield from ask("end_txn", name, producer, True, version)
-            if answer.error != NONE and not (yield from self._was_committed(entry, part.handle, answer.error)):
+            if answer.error == NONE:
+                if just_decided and version == CLASSIC_END and self.has("outcome"):
+                    known = yield from ask("offset_fetch", name, True)
+                    if known.value != entry.batch:
+                        raise Undecidable("EndTxn has committed a transaction, but perhaps not that of the slot")
+            elif not (yield from self._was_committed(entry, part.handle, answer.error)):
                 lost.append(number)
         return lost
 

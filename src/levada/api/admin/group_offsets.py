@@ -12,7 +12,6 @@ from levada.api.admin.core import AdminCore
 from levada.api.client import Operation
 from levada.api.record_offsets import offsets_to_commit
 from levada.client.requests.group_offsets import Committed
-from levada.client.requests.group_offsets import groups_with_pending_offsets as fetch_pending
 from levada.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
 
@@ -49,15 +48,6 @@ def list_offsets_of_groups(
     """
     flow = group_offsets.list_offsets_of_groups(admin_arguments.offsets_wanted(wanted), *admin.about_groups(), stable=require_stable)
     return admin.operation(flow, "list consumer group offsets", timeout)
-
-
-def groups_with_pending_offsets(
-    admin: AdminCore, /, wanted: Mapping[str, Iterable[TopicPartition]], *, timeout: float | None = None
-) -> Operation[set[str]]:
-    """Return the groups that have an offset for one of these partitions in an open transaction. wanted: each group's partitions."""
-    attempts, finder, spawn = admin.about_groups()
-    partitions = {group: list(named) for group, named in wanted.items()}
-    return admin.operation(fetch_pending(finder, partitions, attempts, spawn), "look for pending offsets of groups", timeout)
 
 
 def alter_consumer_group_offsets(

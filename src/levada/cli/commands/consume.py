@@ -243,9 +243,9 @@ def _ending(run: Invocation, blocked: Collection[TopicPartition]) -> str:
     if not ids:
         topic = min(blocked).topic
         return f"no coordinator names a transaction that is open there; `levada transactions find-hanging -t {topic}` looks for it"
-    if slot := parsed(ids[0]):
-        end = f"start its query again, or `levada spark transactions abort {slot[0]}`"
-        return f"open there: {named(ids)}, of the exactly-once Spark sink {slot[0]}: {end}"
+    if sinks := sorted({slot[0] for name in ids if (slot := parsed(name))}):
+        end = f"start its query again, or `levada spark transactions abort {sinks[0]}`"
+        return f"open there: {named(ids)}. An exactly-once Spark sink has opened transactions there, {named(sinks)}: {end}"
     return f"open there: {named(ids)}; `levada transactions abort {ids[0]}` ends a transaction, and fences its producer"
 
 

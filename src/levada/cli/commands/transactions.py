@@ -21,12 +21,12 @@ from levada.base.clock import SystemClock
 from levada.cli.arguments import Yes, not_empty, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
+from levada.cli.group_views import sink_of_slot
 from levada.cli.hanging import OpenTransaction, hanging, opened_before
 from levada.cli.invocation import Invocation, confirm
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
-from levada.exactly_once.batch import parsed
 
 app = command_group("Transactions: list, describe, find hanging ones, abort.")
 
@@ -117,9 +117,9 @@ def abort(
     """Abort the open transactions of transactional ids, or a hanging transaction in a partition."""
     place = (topic, partition, start_offset)
     if ids and place == (None, None, None):
-        _refuse_slots(ids)
-        confirm(f"Abort the open transactions of {', '.join(ids)}, and fence their producers?", yes=yes)
         with invocation.admin() as admin:
+            _refuse_slots(admin, ids)
+            confirm(f"Abort the open transactions of {', '.join(ids)}, and fence their producers?", yes=yes)
             outcomes = _fenced(admin, ids)
         return show_outcomes(invocation, rows_of(outcomes, str))
     if not ids and topic is not None and partition is not None and start_offset is not None:
@@ -131,14 +131,14 @@ def abort(
     raise typer.BadParameter("give transactional ids, or --topic, --partition and --start-offset")
 
 
-def _refuse_slots(ids: Sequence[str]) -> None:
+def _refuse_slots(admin: KafkaAdmin, ids: Sequence[str]) -> None:
     """Raise CommandError if one of the transactions may belong to a decided batch of a Spark sink, whose rows would be lost."""
     for name in ids:
-        if slot := parsed(name):
+        if sink := sink_of_slot(admin, name):
             raise CommandError(
-                f"nothing was done: the exactly-once Spark sink {slot[0]} has opened {name}, and its rows would be lost if their batch is "
-                f"decided. `levada spark transactions recover {slot[0]}` commits what is decided, and `levada spark transactions abort "
-                f"{slot[0]}` also aborts the rest"
+                f"nothing was done: the exactly-once Spark sink {sink} has opened {name}, and rows are lost if their batch is decided. "
+                f"`levada spark transactions recover {sink}` commits what is decided, and `levada spark transactions abort {sink}` also "
+                "aborts the rest"
             )
 
 
@@ -193,6 +193,8 @@ def _at(admin: KafkaAdmin, tp: TopicPartition, start_offset: int) -> OpenTransac
     opened = opened_before(math.inf, admin.describe_producers([tp]))
     for one in opened:
         if one.start_offset == start_offset:
+            running = admin.list_transactions(states=[TransactionState.ONGOING], producer_ids=[one.producer_id])
+            _refuse_slots(admin, [known.transactional_id for known in running])
             return one
     known = ", ".join(str(one.start_offset) for one in opened) or "none"
     raise CommandError(f"no transaction is open in {tp} from offset {start_offset}; open ones begin at: {known}")

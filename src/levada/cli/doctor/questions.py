@@ -21,13 +21,12 @@ from levada import (
 )
 from levada.cli.doctor import cluster, groups
 from levada.cli.doctor.findings import Finding, Status, Step
-from levada.cli.group_views import GroupView, group_views, ledger_entry
+from levada.cli.group_views import GroupView, group_views, ledger_entry, sink_of_slot
 from levada.cli.hanging import open_transactions
 from levada.cli.lag import LogEnds, PartitionLag
 from levada.cli.positions import ends_at_leaders, log_ends
 from levada.cli.text import counted
 from levada.errors import UnsupportedVersionError
-from levada.exactly_once.batch import parsed, sink_of_group
 from levada.exactly_once.ledger import Entry
 
 _WATCH_S = 10.0
@@ -93,8 +92,8 @@ def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) ->
     for view in views.values():
         if isinstance(view, KafkaError):
             continue
-        if not view.members and parsed(view.group):
-            of_sinks[sink_of_group(view.group)] += 1
+        if not view.members and (sink := sink_of_slot(admin, view.group)) is not None:
+            of_sinks[sink] += 1
         elif not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
             text = f"an exactly-once Spark sink keeps its progress here; last batch: {entry.batch.number}"
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)

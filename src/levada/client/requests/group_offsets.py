@@ -20,7 +20,7 @@ from levada.client.requests.fan_out import MOST_NOTES, Answer, FanOut, Spawn, ra
 from levada.client.requests.partition_answer import Asked, Part, PartitionAnswer, partition_answer
 from levada.client.requests.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode, described
-from levada.errors import BrokerError, ConnectError, KafkaError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
+from levada.errors import ConnectError, KafkaError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -51,8 +51,6 @@ ON_FETCH_ERROR = RetryPolicy(
     }
 )
 """Error codes of OffsetFetch. UNSTABLE_OFFSET_COMMIT is among the retriable ones: an open transaction may change the offset."""
-ON_PENDING_OFFSET = RetryPolicy({**ON_FETCH_ERROR.on_error, ErrorCode.UNSTABLE_OFFSET_COMMIT: Reaction.RAISE})
-"""Error codes of OffsetFetch for a caller that asks whether an open transaction may change the offsets."""
 ON_MEMBERS_FETCH_ERROR = RetryPolicy(
     {**ON_FETCH_ERROR.on_error, ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY, ErrorCode.UNKNOWN_MEMBER_ID: Reaction.RETRY}
 )
@@ -75,13 +73,12 @@ class Waiting(NamedTuple):
     """Tells whether to wait for open transactions that may change the offsets (KIP-447), which brokers before 2.5 do not support.
 
     told: called for each response, with the partitions that wait for a transaction; [] if none does. cannot: called if the coordinator
-    cannot wait; it is then asked without waiting. None raises UnsupportedVersionError instead. policy: maps error codes to reactions.
+    cannot wait; it is then asked without waiting. None raises UnsupportedVersionError instead.
     """
 
     wanted: bool = True
     told: Callable[[list[TopicPartition]], None] = lambda partitions: None
     cannot: Callable[[], None] | None = None
-    policy: RetryPolicy = ON_FETCH_ERROR
 
 
 class CoordinatedGroup(NamedTuple):
@@ -253,22 +250,6 @@ def fetch_offsets_of_groups(
     return {group: asking.found[group] for group in wanted}
 
 
-def groups_with_pending_offsets(
-    finder: CoordinatorFinder, wanted: Mapping[str, Collection[TopicPartition]], retries: Retries, spawn: Spawn
-) -> Flow[set[str]]:
-    """Return the groups that have an offset for one of these partitions in an open transaction (KIP-447). wanted: each group's partitions.
-
-    Raises TimeoutError, and the first error in the order of `wanted`.
-    """
-    asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(policy=ON_PENDING_OFFSET))
-    pending = {
-        group for group, error in asking.errors.items() if isinstance(error, BrokerError) and error.code is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    }
-    errors = {group: error for group, error in asking.errors.items() if group not in pending}
-    raise_first(lambda group: f"offsets of group '{group}'", wanted, errors, asking.found)
-    return pending
-
-
 def _ask_for_offsets(
     finder: CoordinatorFinder,
     wanted: Mapping[str, Collection[TopicPartition] | None],
@@ -314,7 +295,7 @@ def _fetch_once(
     waiting: Waiting,
     asker: ConsumerGroupMetadata,
 ) -> Flow[Answer[str, Committed]]:
-    policy = ON_MEMBERS_FETCH_ERROR if asker.member_id else waiting.policy
+    policy = ON_MEMBERS_FETCH_ERROR if asker.member_id else ON_FETCH_ERROR
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
     who = group.who
     try:

@@ -134,7 +134,7 @@ def seal(
         name = SlotName.of(batch, task, attempt)
         full_name = name.within(sink)
         producer = slot_producer(options.client, options.partitioner, full_name)
-        return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)})
+        return OpenSlot(producer, name, full_name, {once.ledger: OffsetAndMetadata(batch.number)}, options.client)
 
     # This producer sends nothing, so it needs no producer id.
     sealer = reused_producer({**options.client, "enable.idempotence": "false"}, options.partitioner)
@@ -331,7 +331,11 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None]) ->
     if options.exactly_once is None:
         return
     # An older levada in the executors may return messages of another form.
-    sealed = [message for message in messages if isinstance(message, SealedRows) and hasattr(message, "task")]
+    sealed = [
+        message
+        for message in messages
+        if isinstance(message, SealedRows) and hasattr(message, "task") and (message.slot is None or message.begun_ms is not None)
+    ]
     if len(sealed) != len(messages):
         raise IllegalStateError(
             "a task has returned no record batches: driver and executors have different versions of levada; nothing was written"

@@ -282,9 +282,9 @@ def _concerns(batch: BatchId, entry: Entry | None) -> bool:
     """
     if entry is None:
         return batch.number == 0
-    if entry.batch.number == batch.number:
-        return entry.batch.run_id != batch.run_id
-    if entry.unfinished and entry.batch.number < batch.number:
+    if entry.batch.number >= batch.number:
+        return entry.batch.number == batch.number and entry.batch.run_id != batch.run_id
+    if entry.unfinished:
         return True
     return _now_s() - entry.written_s > REFRESH_S
 
@@ -311,6 +311,8 @@ class Committing:
         self._rows = rows
         self._messages = messages
         self._own = _slots_of(messages)
+        self._begun_ms = {message.slot: message.begun_ms for message in messages if message.slot and message.begun_ms is not None}
+        self._is_overtaken = False
         self._sink_id = settings.id_for(batch)
 
     def run(self) -> None:
@@ -336,6 +338,8 @@ class Committing:
             if entry is not None and lost.all:
                 self._leave_out(entry, lost)
             self._decide(self._messages, self._entry(self._rows, self._own))
+        if self._is_overtaken:
+            return  # The successor may have decided its slots, which were open before this decision, too.
         self._slots.abort_losers(strangers, self._batch.run_id)
         self._slots.forget(_names(entry.slots) if entry is not None else ())
 
@@ -394,9 +398,17 @@ class Committing:
         with the same names, and no driver may take them for the slots of this entry. decided: whether an earlier run has decided the batch.
         Raises IllegalStateError if a slot is not open before the decision, when nothing is written yet, or was aborted after it.
         """
-        self._slots.check(decision, decided=decided)
+        self._slots.check(decision, self._begun_ms, decided=decided)
         self._clients.write(messages, decision)
-        if lost := self._slots.finish(decision).all:
+        left = self._slots.finish(decision, just_decided=True)
+        if left.unknown:
+            count = sum(slot.rows.count for slot in left.unknown)
+            raise IllegalStateError(
+                f"{called(self._sink_id, self._batch)}: decided, but it is not known whether {_listed(left.unknown)} was committed with "
+                f"its {count} rows: the offset that would show it is missing. Look whether these rows are in Kafka before you run the "
+                f"{self._batch.program} again, which may take them for written"
+            )
+        if lost := left.lost:
             again = (
                 f"Run the {self._batch.program} again, which writes its rows again if its task has the same ones; if not, see onLostSlot"
                 if self._settings.is_numbered(self._batch)
@@ -419,6 +431,7 @@ class Committing:
                 error.add_note(f"{whole}: run the query again")
                 raise
             logger.info("%s: %s", whole, error)
+            self._is_overtaken = True
 
     def _repeat(self, entry: Entry, lost: Unfinished) -> None:
         """Finish a batch that an earlier run has decided, and claim it for this run.

@@ -22,7 +22,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, KafkaError
 from levada.exactly_once.batch import NO_ROWS, BatchId, Rows, Slot, SlotName
 from levada.exactly_once.slots import ABORT_S, TOOK_LONGER
-from levada.spark.clients import Outstanding, new_producer, roles
+from levada.spark.clients import Outstanding, new_producer, reused_admin, roles
 from levada.spark.sink.exactly_once.settings import NO_BATCH, QUERY_ID, ExactlyOnce
 from levada.types import OffsetAndMetadata, TopicPartition
 
@@ -42,7 +42,7 @@ class SealedRows(WriterCommitMessage):
     """The commit message of a task. rows: number and digest of the task's rows.
 
     batches: the rows as record batches, which are not in Kafka yet. slot: the transaction that contains the rows instead; None if there is
-    no such transaction.
+    no such transaction. begun_ms: when it began, by its coordinator's clock.
     """
 
     batch: BatchId
@@ -50,6 +50,7 @@ class SealedRows(WriterCommitMessage):
     rows: Rows
     batches: tuple[SealedBatch, ...] = ()
     slot: Slot | None = None
+    begun_ms: int | None = None
 
 
 def batch_of_task(settings: ExactlyOnce, run_id: str, *, streaming: bool) -> BatchId:
@@ -103,6 +104,8 @@ _LOST_IDENTITY = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
+_ABORTED = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE})
+"""Answers to a task whose transaction was aborted without a new epoch."""
 
 
 class Sealing:
@@ -143,12 +146,12 @@ class Sealing:
         self._seal_all()
         if self._slot is None:
             return SealedRows(batch, task, self._rows, tuple(self._batches))
-        return SealedRows(batch, task, self._rows, slot=self._slot.hand_over(self._rows))
+        return SealedRows(batch, task, self._rows, slot=self._slot.hand_over(self._rows), begun_ms=self._slot.begun_ms)
 
     def give_up(self, error: BaseException) -> None:
         """Abort the slot, if one is open, so that consumers of committed records need not wait for it. error: why; it may get a note."""
         if self._slot is not None:
-            if has_lost_identity(error):
+            if has_lost_identity(error) or (isinstance(error, BrokerError) and error.code in _ABORTED):
                 error.add_note(f"the transaction of this task is open no more. {TOOK_LONGER}, or write with delivery=at-least-once")
             self._slot.abort()
 
@@ -172,13 +175,18 @@ class Sealing:
 class OpenSlot:
     """A transaction in which a task writes its rows.
 
-    producer: made for this transaction only. full_name: the transactional id. outcome: the offset that the transaction commits
-    for the group full_name. It is sent before all rows: as long as it is pending, nobody has aborted the transaction, whose task would not
-    notice and write into another one with the same epoch. Later the offset shows whether the transaction was committed.
+    producer: made for this transaction only. full_name: the transactional id. outcome: the offset that the transaction commits for the
+    group full_name, before all rows. It shows later whether the transaction was committed. client: the settings of the query's clients.
+    begun_ms: when the transaction began, by its coordinator's clock.
     """
 
     def __init__(
-        self, producer: KafkaProducer, name: SlotName, full_name: str, outcome: Mapping[TopicPartition, OffsetAndMetadata]
+        self,
+        producer: KafkaProducer,
+        name: SlotName,
+        full_name: str,
+        outcome: Mapping[TopicPartition, OffsetAndMetadata],
+        client: Mapping[str, str],
     ) -> None:
         self._producer, self._name, self._full_name = producer, name, full_name
         self._outstanding = Outstanding()
@@ -186,6 +194,7 @@ class OpenSlot:
             producer.init_transactions()
             producer.begin_transaction()
             producer.send_offsets_to_transaction(outcome, full_name)
+            self.begun_ms = _begun_ms(full_name, client)
         except BaseException:
             producer.close(timeout=0)
             raise
@@ -214,6 +223,16 @@ class OpenSlot:
         with suppress(KafkaError):
             self._producer.abort_transaction(ABORT_S)
         self._producer.close(timeout=0)
+
+
+def _begun_ms(transactional_id: str, client: Mapping[str, str]) -> int:
+    with reused_admin(client) as admin:
+        described = admin.describe_transactions([transactional_id])[transactional_id]
+    if described.state != "Ongoing" or described.start_time_ms is None:
+        raise IllegalStateError(
+            f"transaction '{transactional_id}' was aborted as soon as it had begun, perhaps by another run of this sink"
+        )
+    return described.start_time_ms
 
 
 def slot_producer(client: Mapping[str, str], partitioner: str, full_name: str) -> KafkaProducer:
