@@ -524,7 +524,7 @@ class Sink:
                 if just_decided and version == CLASSIC_END and self.has("outcome"):
                     known = yield from ask("offset_fetch", name, True)
                     if known.value != entry.batch:
-                        raise Undecidable("EndTxn has committed a transaction, but perhaps not that of the slot")
+                        raise Failed("EndTxn has committed a transaction, but perhaps not that of the slot")
             elif not (yield from self._was_committed(entry, part.handle, answer.error)):
                 lost.append(number)
         return lost

@@ -214,6 +214,7 @@ class World:
             self.kafka.abort_by_coordinator(which)
         elif what == "expire":
             self.kafka.expire(which)
+            self._late.clear()  # No request is under way for days.
         elif what == "markers":
             self.kafka.write_markers()
         elif what == "forget":
