@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import levada as lv
 from levada.cli.commands.spark import SinkRow
@@ -71,6 +72,20 @@ def test_which_python(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "another")
     run("Which Python")
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_settings_that_save_time(run: Any, spark: Any) -> None:
+    """They are Spark's: it would not complain about a name that it does not know."""
+    names = re.findall(r'config\("([^"]+)"', "".join(blocks("Settings of the session that save time", "python", "")))
+    known = [name for name in names if spark._jsparkSession.sessionState().conf().isModifiable(name)]
+    assert known == [name for name in names if "arrow" in name]
+    before = {name: spark.conf.get(name) for name in known}
+    try:
+        named = run("Settings of the session that save time", SparkSession=SparkSession)["spark"]
+        assert [named.conf.get(name) for name in known] == ["2147483647", "50000"]
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def test_the_helpers(run: Any, kafka: EmbeddedKafka) -> None:
@@ -163,6 +178,7 @@ def test_every_program_is_run() -> None:
         "Writing",
         "Exactly once",
         "How far a query is behind",
+        "Settings of the session that save time",
         *ELSEWHERE,
     }
     assert {section for section in SECTIONS if blocks(section, "sql", "")} == {"SQL"}
