@@ -16,6 +16,8 @@ from levada.cli.doctor.examination import examine
 from levada.cli.doctor.findings import Finding, Status, Step, worst
 from levada.cli.doctor.questions import Scope
 from levada.cli.exits import Exit
+from levada.errors import GroupAuthorizationError
+from levada.exactly_once.slots import Slots
 from levada.testing import Authority, EmbeddedKafka
 from proxies import TestProxy
 
@@ -92,6 +94,21 @@ def test_findings_before_a_request_that_fails_are_printed_and_its_step_is_named(
     ran = run("-b", embedded.bootstrap_servers, "doctor", "-o", output)
     assert (ran.code, "it can be reached at its advertised address" in ran.text) == (Exit.TIMED_OUT, True)
     assert ran.err == f"levada: no answer\nlevada: doctor ended at the step {step} with this error, and did not do the steps after it\n"
+
+
+def test_a_ledger_that_may_not_be_read_does_not_end_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise GroupAuthorizationError("refused")
+
+    group = "app~0123abcd.0.0.0"
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            admin.alter_consumer_group_offsets(group, {lv.TopicPartition("t", 0): 0})
+        monkeypatch.setattr(Slots, "last_entry", refused)
+        ran = run("-b", kafka.bootstrap_servers, "doctor", "-g", group)
+    assert (ran.code, ran.err) == (Exit.DONE, "")
+    assert f"nothing is wrong with {group}" in ran.text
 
 
 def test_nothing_is_wrong_behind_tls_and_a_login() -> None:

@@ -1,4 +1,4 @@
-"""Groups for the commands that show or change them: members, lag, ledgers of Spark sinks, and plans for resetting offsets."""
+"""Groups for the commands that show or change them: members, lag, and plans for resetting offsets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ from levada import (
     ShareMemberDescription,
     TopicPartition,
 )
-from levada.cli.exits import CommandError
 from levada.cli.lag import LogEnds, PartitionLag, Reader, lag_of
-from levada.errors import CorruptRecordError, IllegalStateError
-from levada.exactly_once.batch import DEFAULT_PREFIX, parsed, sink_of_group
-from levada.exactly_once.ledger import Entry
-from levada.exactly_once.slots import Slots
 from levada.types import OF_SPARK
 
 LogEndsOf: TypeAlias = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, LogEnds]]
@@ -143,49 +138,6 @@ def _member(group: str, member: MemberDescription | ShareMemberDescription) -> M
     instance = member.group_instance_id if isinstance(member, MemberDescription) else None
     partitions = tuple(sorted(member.assignment))
     return MemberView(group, member.member_id, instance, member.client_id, member.host, member.member_epoch, partitions)
-
-
-def ledger_entry(admin: KafkaAdmin, group: str, timeout: float | None = None) -> Entry | None:
-    """Return the last entry in the ledger of a Spark sink, or None for any other group.
-
-    Raises IllegalStateError for the ledger of a newer levada. timeout: in seconds.
-    """
-    try:
-        return Slots(admin, group).last_entry(timeout_s=timeout, stable=False)
-    except CorruptRecordError:
-        return None
-
-
-def sink_of_slot(admin: KafkaAdmin, name: str) -> str | None:
-    """Return the Spark sink whose task uses this transactional id, and group of the same name; None if it is no sink's.
-
-    Other programs may have names of the same form. A sink is known by its ledger, or by the default prefix.
-    """
-    slot = parsed(name)
-    if slot is None:
-        return None
-    sink = slot[0]
-    try:
-        return sink if sink.startswith(DEFAULT_PREFIX) or ledger_entry(admin, sink) is not None else None
-    except IllegalStateError:
-        return sink
-
-
-def refuse_ledgers(admin: KafkaAdmin, groups: Sequence[str], advice: str) -> None:
-    """Raise CommandError if one of these groups is a ledger of a Spark sink, or a part of one. Its offsets are not those of consumers."""
-    for group in groups:
-        sink = sink_of_group(group)
-        try:
-            entry = ledger_entry(admin, sink)
-        except IllegalStateError as newer:
-            raise CommandError(f"nothing was done: group {group} is a ledger. {newer}") from newer
-        if entry is None:
-            continue
-        what = "is the ledger" if group == sink else f"belongs to the ledger {sink}"
-        raise CommandError(
-            f"nothing was done: group {group} {what} of an exactly-once Spark sink, at batch {entry.batch.number}. Without it, "
-            f"rows that are in Kafka are written twice when Spark repeats their batch. {advice}"
-        )
 
 
 class Plan(NamedTuple):

@@ -14,6 +14,7 @@ from levada.cli.arguments import SourcesIfAny, as_typed, pattern_of, schemas
 from levada.cli.command import command
 from levada.cli.hanging import open_transactions
 from levada.cli.invocation import Invocation
+from levada.cli.ledgers import sinks_of_slots
 from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
 from levada.cli.outcomes import advising, skips_counted
 from levada.cli.positions import OffsetRange, log_ends, remarks, settled, topics_of
@@ -22,7 +23,6 @@ from levada.cli.records.schemas import KINDS, deserializers
 from levada.cli.records.template import as_bytes, unescaped
 from levada.cli.text import named
 from levada.errors import ConfigError, KafkaError
-from levada.exactly_once.batch import parsed
 from levada.types import AnyRecord, DecodedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -237,13 +237,14 @@ def _ending(run: Invocation, blocked: Collection[TopicPartition]) -> str:
     with run.admin() as admin:
         try:
             opened = open_transactions(admin)
+            ids = sorted(name for name, found in opened.items() if not set(found.partitions).isdisjoint(blocked))
+            sinks = sorted(set(sinks_of_slots(admin, ids).values()))
         except KafkaError as error:
             return f"which transactions these are is unknown: {error}"
-    ids = sorted(name for name, found in opened.items() if not set(found.partitions).isdisjoint(blocked))
     if not ids:
         topic = min(blocked).topic
         return f"no coordinator names a transaction that is open there; `levada transactions find-hanging -t {topic}` looks for it"
-    if sinks := sorted({slot[0] for name in ids if (slot := parsed(name))}):
+    if sinks:
         end = f"start its query again, or `levada spark transactions abort {sinks[0]}`"
         return f"open there: {named(ids)}. An exactly-once Spark sink has opened transactions there, {named(sinks)}: {end}"
     return f"open there: {named(ids)}; `levada transactions abort {ids[0]}` ends a transaction, and fences its producer"

@@ -12,9 +12,10 @@ from levada.base.text import did_you_mean
 from levada.cli.arguments import Yes, named_partitions, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
-from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, refuse_ledgers, to_offsets
+from levada.cli.group_views import GroupView, MemberView, Plan, by_offsets, group_views, to_offsets
 from levada.cli.invocation import Invocation, confirm
 from levada.cli.lag import total
+from levada.cli.ledgers import refuse_ledgers
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import left_out, rows_of, show_outcomes, tell_errors
 from levada.cli.output import OutputFormat

@@ -21,9 +21,9 @@ from levada.base.clock import SystemClock
 from levada.cli.arguments import Yes, not_empty, partitions_of, word
 from levada.cli.command import command, command_group
 from levada.cli.exits import CommandError, Exit
-from levada.cli.group_views import sink_of_slot
 from levada.cli.hanging import OpenTransaction, hanging, opened_before
 from levada.cli.invocation import Invocation, confirm
+from levada.cli.ledgers import sinks_of_slots
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -114,7 +114,10 @@ def abort(
     start_offset: Annotated[int | None, typer.Option("--start-offset", help="Offset of its first record.")] = None,
     yes: Yes = False,
 ) -> Exit:
-    """Abort the open transactions of transactional ids, or a hanging transaction in a partition."""
+    """Abort the open transactions of transactional ids, or a hanging transaction in a partition.
+
+    Those of an exactly-once Spark sink are refused: use levada spark transactions.
+    """
     place = (topic, partition, start_offset)
     if ids and place == (None, None, None):
         with invocation.admin() as admin:
@@ -133,13 +136,12 @@ def abort(
 
 def _refuse_slots(admin: KafkaAdmin, ids: Sequence[str]) -> None:
     """Raise CommandError if one of the transactions may belong to a decided batch of a Spark sink, whose rows would be lost."""
-    for name in ids:
-        if sink := sink_of_slot(admin, name):
-            raise CommandError(
-                f"nothing was done: the exactly-once Spark sink {sink} has opened {name}, and rows are lost if their batch is decided. "
-                f"`levada spark transactions recover {sink}` commits what is decided, and `levada spark transactions abort {sink}` also "
-                "aborts the rest"
-            )
+    for name, sink in sinks_of_slots(admin, ids).items():
+        raise CommandError(
+            f"nothing was done: the exactly-once Spark sink {sink} has opened {name}, and rows are lost if their batch is decided. "
+            f"`levada spark transactions recover {sink}` commits what is decided, and `levada spark transactions abort {sink}` also "
+            "aborts the rest"
+        )
 
 
 def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, str | KafkaError]:

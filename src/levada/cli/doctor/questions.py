@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from levada import (
@@ -21,9 +21,10 @@ from levada import (
 )
 from levada.cli.doctor import cluster, groups
 from levada.cli.doctor.findings import Finding, Status, Step
-from levada.cli.group_views import GroupView, group_views, ledger_entry, sink_of_slot
+from levada.cli.group_views import GroupView, group_views
 from levada.cli.hanging import open_transactions
 from levada.cli.lag import LogEnds, PartitionLag
+from levada.cli.ledgers import ledger_entry, sinks_of_slots
 from levada.cli.positions import ends_at_leaders, log_ends
 from levada.cli.text import counted
 from levada.errors import UnsupportedVersionError
@@ -88,12 +89,12 @@ def about_groups(admin: KafkaAdmin, scope: Scope, wall_ms: Callable[[], int]) ->
     for name, found in views.items():
         if isinstance(found, KafkaError):
             yield Finding(Step.GROUPS, Status.FAILED, f"group {name}", str(found))
-    seen, of_sinks = [], Counter[str]()
+    seen, of_sinks, sinks = [], Counter[str](), _sinks(admin, views, scope.timeout)
     for view in views.values():
         if isinstance(view, KafkaError):
             continue
-        if not view.members and (sink := sink_of_slot(admin, view.group)) is not None:
-            of_sinks[sink] += 1
+        if not view.members and view.group in sinks:
+            of_sinks[sinks[view.group]] += 1
         elif not view.members and (entry := _ledger(admin, view.group, scope.timeout)) is not None:
             text = f"an exactly-once Spark sink keeps its progress here; last batch: {entry.batch.number}"
             yield Finding(Step.GROUPS, Status.OK, f"group {view.group}", text)
@@ -201,6 +202,14 @@ def _ledger(admin: KafkaAdmin, group: str, timeout: float) -> Entry | None:
         return ledger_entry(admin, group, timeout)
     except KafkaError:
         return None
+
+
+def _sinks(admin: KafkaAdmin, groups: Iterable[str], timeout: float) -> Mapping[str, str]:
+    """Return the Spark sink of each group that has the outcome of one of its transactions; empty on an error."""
+    try:
+        return sinks_of_slots(admin, groups, timeout)
+    except KafkaError:
+        return {}
 
 
 def about_transactions(
