@@ -625,7 +625,7 @@ def test_a_slot_that_another_run_aborted_while_its_task_wrote_it_is_not_committe
     numbered_job(kafka, topic, 5).run(0, [b"five"])
     seven = numbered_job(kafka, topic, 7, inlineMaxBytes="1")
     # From transaction.version 2 on the task is fenced, before that its commit is refused.
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=r"aborted while its task wrote it|INVALID_PRODUCER_EPOCH|PRODUCER_FENCED"):
         seven.commit(0, [while_it_writes(seven, monkeypatch, lambda: numbered_job(kafka, topic, 6).run(0, [b"six"]))])
     seven.restart()
     seven.run(0, [b"seven"])

@@ -200,7 +200,7 @@ def judge(batch: BatchId, entry: Entry | None, policy: Policy, sink_id: str) -> 
             f"{name}: this run has written this batch already: rows of two writes would be taken for one. These rows are not written. If "
             "this is the same write, tried again after an error, do not try it again here: let the micro-batch fail, and start the query "
             "again. If it is a second write within the foreachBatch, give it an exactlyOnce.id of its own, and leave the first write as "
-            "it is. If neither is so, setJobGroup() has given several batches the same group"
+            "it is. If neither is so, setJobGroup() has given two runs of the query the same group"
         )
     return Verdict.REPEAT
 

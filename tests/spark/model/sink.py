@@ -59,7 +59,7 @@ RULES = {
     "stable": "abort() waits until no open transaction may change the ledger",
     "end as written": "EndTxn is repeated with the version that the ledger names",
     "outcome": "a slot commits an offset of its own, which tells whether it was committed when EndTxn does not",
-    "one slot": "a slot's transaction began when its task saw it begin: nobody has aborted it while it was written",
+    "one slot": "at the decision a slot's transaction is the one that its task began: nobody has aborted that in between",
     "outcome first": "the outcome of a slot is sent before its rows, so that a transaction that a late request has begun has none",
     "finished": "once its slots are committed the ledger says so, as slots of a later batch of the run may have the same names",
     "same division": "a lost slot is written again only where its task has the same rows as before",

@@ -422,11 +422,12 @@ class Committing:
             self._mark_finished(decision)
 
     def _mark_finished(self, decision: Entry) -> None:
+        """Write into the ledger that all slots are committed. If a job cannot, another driver has taken over, and that is no error."""
         try:
             self._clients.write((), replace(decision, is_finished=True))
         except KafkaError as error:
             whole = f"{called(self._sink_id, self._batch)}: it is decided, and all of it is committed; only the ledger does not say so"
-            # Slots of another job have other names, so nobody mistakes them for these.
+            # Jobs never use the names of their slots again, so nobody needs the mark.
             if not self._batch.is_of_job:
                 error.add_note(f"{whole}: run the query again")
                 raise
